@@ -1,0 +1,106 @@
+"""Key provider (holds key-encryption keys) and key store (holds wrapped data keys): FORMAT 12."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+Arrangement = Literal["covered", "not_covered"]
+
+
+class KeyProvider(Protocol):
+    """Wraps and unwraps data keys under the key-encryption key (KEK) of an epoch.
+
+    A provider never hands a KEK out. ``unwrap`` raises :class:`counterfoil.errors.KeyWithheld` when that KEK is
+    not at hand and :class:`counterfoil.errors.KeyDamaged` when the bytes were not wrapped by it.
+    """
+
+    def current(self) -> str:
+        """Id (``kek_…``) of the epoch that new keys are wrapped under."""
+        ...
+
+    def wrap(self, kek_id: str, data_key: bytes) -> bytes:
+        """Wrap 32 bytes (AES-KW, RFC 3394)."""
+        ...
+
+    def unwrap(self, kek_id: str, wrapped: bytes) -> bytes:
+        """The 32 bytes that :meth:`wrap` was given."""
+        ...
+
+    def derive(self, kek_id: str, purpose: str) -> bytes:
+        """32 bytes that only the holder of this KEK can make again; for subject links (FORMAT 12)."""
+        ...
+
+    def arrangement(self) -> Arrangement:
+        """Whether erasure reaches copies of the ledger: ``not_covered`` while the KEK lies beside the data."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRow:
+    """One wrapped data key (FORMAT 12). ``kek_id`` and ``wrapped`` change by rotation, the rest never.
+
+    In a ``clear`` ledger ``kek_id`` is empty and ``wrapped`` holds the 32 bytes themselves.
+    """
+
+    key_id: str
+    stream_id: str
+    kek_id: str
+    wrapped: bytes
+    check: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SubjectRow:
+    """Who a key belongs to: ``lookup`` and ``box`` are made under keys derived from the current KEK (FORMAT 12)."""
+
+    key_id: str
+    kek_id: str
+    lookup: bytes
+    box: bytes
+
+
+class KeyStore(Protocol):
+    """Durable rows of wrapped keys. A ``put`` that returned is on disk (FORMAT 3: before the first event)."""
+
+    @property
+    def store_id(self) -> str:
+        """Identity of this key store, recorded by the ledger so that a swapped one is noticed."""
+        ...
+
+    def put(self, keys: Sequence[KeyRow], subjects: Sequence[SubjectRow] = ()) -> None:
+        """Insert rows; an existing ``key_id`` is refused with :class:`counterfoil.errors.InternalError`."""
+        ...
+
+    def get(self, key_id: str) -> KeyRow | None:
+        """The row, or None."""
+        ...
+
+    def of_stream(self, stream_id: str) -> list[KeyRow]:
+        """All keys of a stream, by key id."""
+        ...
+
+    def find_subject(self, lookup: bytes, stream_id: str) -> KeyRow | None:
+        """The key linked to this subject in this stream, or None."""
+        ...
+
+    def subjects_of(self, key_id: str) -> list[SubjectRow]:
+        """The links of a key."""
+        ...
+
+    def scan(self, after: str = "", limit: int = 1000) -> list[KeyRow]:
+        """Rows by key id, for rotation and verification."""
+        ...
+
+    def replace(self, keys: Iterable[KeyRow], subjects: Iterable[SubjectRow]) -> None:
+        """Re-wrap rows of the same ids in one transaction (rotation)."""
+        ...
+
+    def delete(self, key_ids: Iterable[str]) -> int:
+        """Destroy keys (erasure); returns how many were there."""
+        ...
+
+    def close(self) -> None:
+        """Release the handle."""
+        ...

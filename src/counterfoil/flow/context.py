@@ -1,0 +1,238 @@
+"""The run that the calling code is inside of: its lease, its latch, its occurrence counters, its calls in flight.
+
+``runtime`` makes a :class:`RunScope` and enters it; ``effects`` and ``approvals`` see only this, never ``runtime``.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, TypeVar
+
+from counterfoil.core.event import Draft, Part
+from counterfoil.core.forms import time_text
+from counterfoil.errors import Fenced, LeaseLost, NoRun, RunClosed, RunSuspended
+from counterfoil.flow.event import Event
+from counterfoil.flow.ports import Ports
+from counterfoil.store.unit import Lease
+
+T = TypeVar("T")
+
+LEASE_TTL_MS = 30_000
+LEASE_RENEW_MS = 10_000
+LEASE_MARGIN_MS = 5_000
+"""Left of the lease when the last answer of a call may arrive, so that it can still be recorded."""
+
+_current: ContextVar[RunScope | None] = ContextVar("counterfoil_run", default=None)
+_path: ContextVar[str] = ContextVar("counterfoil_step_path", default="")
+
+
+class RunScope:
+    """One entry into a run by one worker.
+
+    ``history`` is what the ledger already held of this run when it was entered, in order; ``part`` gives feature
+    packages a place of their own for what they make of it. All methods may be called from any thread.
+    """
+
+    def __init__(
+        self,
+        ports: Ports,
+        *,
+        stream_id: str,
+        run_id: str,
+        agent: str,
+        lease: Lease,
+        asynchronous: bool = False,
+        agent_version: str | None = None,
+        history: Sequence[Event] = (),
+    ) -> None:
+        self.ports = ports
+        self.stream_id = stream_id
+        self.run_id = run_id
+        self.agent = agent
+        self.asynchronous = asynchronous
+        self.history = history
+        self.actor: Mapping[str, str] = {"type": "agent", "id": agent} | (
+            {"identity_version": agent_version} if agent_version else {}
+        )
+        self._lease = lease
+        self._latch: BaseException | None = None
+        self._closed = False
+        self._occurrences: Counter[tuple[str, str, str]] = Counter()
+        self._parts: dict[Any, Any] = {}
+        self._flights: set[str] = set()
+        self._condition = threading.Condition(threading.RLock())
+
+    # ---- may this run go on? ----
+
+    def check(self) -> None:
+        """Raise what ended or parked this run; returns when it may start something new.
+
+        A suspension is sticky: every later call of the run raises it again (DESIGN 7).
+        """
+        if self._closed:
+            raise RunClosed(
+                f"run {self.run_id} has ended", hint="open a new run, or do this before the block ends", run_id=self.run_id
+            )
+        if self._latch is not None:
+            raise self._latch
+
+    def latch(self, reason: BaseException) -> BaseException:
+        """Park the run for this reason; the first one stays. Returns the reason to raise."""
+        with self._condition:
+            if self._latch is None:
+                self._latch = reason
+            return self._latch
+
+    def suspend(self, message: str, *, cause: str, waits_for: tuple[str, ...] = ()) -> BaseException:
+        """Latch a :class:`counterfoil.errors.RunSuspended` and return what to raise."""
+        return self.latch(RunSuspended(message, cause=cause, waits_for=waits_for))
+
+    @property
+    def latched(self) -> BaseException | None:
+        """Why the run is parked, if it is."""
+        return self._latch
+
+    def close(self) -> None:
+        """The run's block has ended; later calls get ``RunClosed``."""
+        with self._condition:
+            self._closed = True
+
+    # ---- lease ----
+
+    @property
+    def lease(self) -> Lease:
+        """The lease as last renewed."""
+        return self._lease
+
+    @property
+    def token(self) -> int:
+        """The fencing token every append of the run carries."""
+        return self._lease.token
+
+    def hold_lease(self, until_ms: int) -> None:
+        """Make the lease last at least until this time of the store's clock. Raises ``LeaseLost`` when taken over."""
+        with self._condition:
+            if self._lease.expires_at_ms >= until_ms:
+                return
+            try:
+                self._lease = self.ports.renew(self._lease, until_ms - self.ports.now_ms())
+            except Fenced as lost:
+                raise self.latch(self.lost()) from lost
+
+    def lost(self) -> LeaseLost:
+        """The error of a worker whose conversation was taken over."""
+        return LeaseLost(f"run {self.run_id} was taken over by another worker", token=self.token)
+
+    # ---- identity of what the run does ----
+
+    def occurrence(self, name: str, digest: str, scope: str | None = None) -> int:
+        """1 for the first call with this name and argument digest in this scope, in program order; then 2, 3, …"""
+        with self._condition:
+            key = (step_path() if scope is None else scope, name, digest)
+            self._occurrences[key] += 1
+            return self._occurrences[key]
+
+    def part(self, factory: Callable[[RunScope], T]) -> T:
+        """The one object that ``factory`` makes for this scope; made on first use."""
+        with self._condition:
+            if factory not in self._parts:
+                self._parts[factory] = factory(self)
+            found: T = self._parts[factory]
+            return found
+
+    # ---- calls in flight ----
+
+    @contextmanager
+    def in_flight(self, what: str) -> Iterator[None]:
+        """Count a call that a suspension must wait for."""
+        with self._condition:
+            self._flights.add(what)
+        try:
+            yield
+        finally:
+            with self._condition:
+                self._flights.discard(what)
+                self._condition.notify_all()
+
+    @property
+    def flights(self) -> frozenset[str]:
+        """Calls that have not been recorded yet."""
+        with self._condition:
+            return frozenset(self._flights)
+
+    def wait_idle(self, timeout_s: float) -> bool:
+        """Block until no call is in flight, at most ``timeout_s`` seconds; True when idle."""
+        with self._condition:
+            return self._condition.wait_for(lambda: not self._flights, timeout_s)
+
+    # ---- drafts ----
+
+    def draft(
+        self,
+        event_type: str,
+        data: Mapping[str, Any] | None = None,
+        content: Mapping[str, Any] | None = None,
+        *,
+        step_id: str | None = None,
+        attempt: int | None = None,
+        causation_event_id: str | None = None,
+        actor: Mapping[str, str] | None = None,
+    ) -> Draft:
+        """An event draft of this run: id, time, actor and run filled in. ``content`` is JSON (core.values.to_json)."""
+        return Draft(
+            event_id=self.ports.new_id("evt"),
+            event_type=event_type,
+            occurred_at=time_text(self.ports.now_ms()),
+            actor=self.actor if actor is None else actor,
+            data={} if data is None else data,
+            parts=(Part(content),) if content else (),
+            run_id=self.run_id,
+            step_id=step_id,
+            attempt=attempt,
+            causation_event_id=causation_event_id,
+        )
+
+
+def current_scope() -> RunScope:
+    """The run this code is inside of. Raises :class:`counterfoil.errors.NoRun` when the context did not travel here."""
+    scope = _current.get()
+    if scope is None:
+        raise NoRun(
+            "this call needs a run and there is none in this context",
+            hint="call it inside `with ledger.run(...)`; in a thread pool or a bare thread pass `run.bind(fn)`",
+        )
+    return scope
+
+
+def scope_or_none() -> RunScope | None:
+    """As :func:`current_scope`, with None in place of the error."""
+    return _current.get()
+
+
+@contextmanager
+def entered(scope: RunScope) -> Iterator[RunScope]:
+    """Make ``scope`` the current run of this context."""
+    token = _current.set(scope)
+    try:
+        yield scope
+    finally:
+        _current.reset(token)
+
+
+def step_path() -> str:
+    """The path of memoised steps this code is inside of, such as ``plan#1/fetch#2``; empty at the top."""
+    return _path.get()
+
+
+@contextmanager
+def inside_step(label: str) -> Iterator[None]:
+    """Descend one step; identities inside are counted separately (DESIGN 6)."""
+    token = _path.set(f"{_path.get()}/{label}" if _path.get() else label)
+    try:
+        yield
+    finally:
+        _path.reset(token)

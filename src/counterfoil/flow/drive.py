@@ -1,0 +1,141 @@
+"""The two drivers, ``drive`` for threads and ``adrive`` for tasks: the only orchestration written twice."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from typing import Any, TypeVar, assert_never
+
+from counterfoil.errors import InputError
+from counterfoil.flow.calls import call_in_thread, late_future
+from counterfoil.flow.ports import Ports
+from counterfoil.flow.requests import (
+    Append,
+    Call,
+    CallResult,
+    Flow,
+    NewId,
+    Now,
+    Raised,
+    Random,
+    Read,
+    Request,
+    Returned,
+    TimedOut,
+    Wait,
+)
+
+T = TypeVar("T")
+
+
+def drive(flow: Flow[T], ports: Ports) -> T:
+    """Run a flow to its end on this thread and return its result.
+
+    Errors of an answer are thrown into the flow at its yield, so that it may record them or give up.
+    """
+    try:
+        request = next(flow)
+        while True:
+            try:
+                answer = _answer(request, ports)
+            except BaseException as error:
+                request = flow.throw(error)
+            else:
+                request = flow.send(answer)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+
+
+async def adrive(flow: Flow[T], ports: Ports) -> T:
+    """Run a flow to its end in this task and return its result. Blocking user code goes to a thread."""
+    try:
+        request = next(flow)
+        while True:
+            try:
+                answer = await _aanswer(request, ports)
+            except BaseException as error:
+                request = flow.throw(error)
+            else:
+                request = flow.send(answer)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+
+
+def _answer(request: Request, ports: Ports) -> Any:
+    match request:
+        case Append():
+            return ports.append(request.unit, request.claim)
+        case Read():
+            return ports.read(request.query)
+        case Call():
+            return _call(request)
+        case Wait():
+            return ports.sleep(request.seconds)
+        case Now() | NewId() | Random():
+            return _local(request, ports)
+        case _:
+            assert_never(request)
+
+
+async def _aanswer(request: Request, ports: Ports) -> Any:
+    match request:
+        case Append():
+            return await ports.aappend(request.unit, request.claim)
+        case Read():
+            return await ports.aread(request.query)
+        case Call():
+            return await _acall(request)
+        case Wait():
+            return await ports.asleep(request.seconds)
+        case Now() | NewId() | Random():
+            return _local(request, ports)
+        case _:
+            assert_never(request)
+
+
+def _local(request: Now | NewId | Random, ports: Ports) -> Any:
+    match request:
+        case Now():
+            return ports.now_ms()
+        case NewId():
+            return ports.new_id(request.prefix)
+        case Random():
+            return ports.random_bits(request.bits)
+        case _:
+            assert_never(request)
+
+
+def _call(request: Call) -> CallResult:
+    if inspect.iscoroutinefunction(request.fn):
+        return Raised(
+            InputError(
+                f"{request.name} is an async function and was called in a sync run",
+                hint="use `async with ledger.run(...)`, or declare a plain function",
+            )
+        )
+    try:
+        if request.timeout_s is None:
+            return Returned(request.fn(*request.args, **request.kwargs))
+        return call_in_thread(request.fn, request.args, request.kwargs, request.timeout_s)
+    except BaseException as error:
+        return Raised(error)
+
+
+async def _acall(request: Call) -> CallResult:
+    """Await async code as a task of its own, or run blocking code in a thread; give up after the timeout."""
+    if inspect.iscoroutinefunction(request.fn):
+        work = asyncio.ensure_future(request.fn(*request.args, **request.kwargs))
+    else:
+        work = asyncio.ensure_future(asyncio.to_thread(request.fn, *request.args, **request.kwargs))
+    try:
+        done, _ = await asyncio.wait({work}, timeout=request.timeout_s)
+    except asyncio.CancelledError as error:
+        # Whoever cancels this task must get it back; the work itself is told too, since nobody waits for it now.
+        work.cancel()
+        return Raised(error)
+    if not done:
+        return TimedOut(late_future(work))
+    failure = asyncio.CancelledError() if work.cancelled() else work.exception()
+    return Raised(failure) if failure is not None else Returned(work.result())

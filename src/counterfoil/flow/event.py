@@ -1,0 +1,100 @@
+"""An event as readers see it: the parsed header, and content that is opened only when it is looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+from counterfoil.core.event import Header
+from counterfoil.errors import ContentUnavailable
+
+ContentState = Literal["none", "present", "erased", "withheld", "missing", "damaged"]
+"""``none``: the event has no content. The other five are the words of FORMAT 6; never an empty value."""
+
+
+class Opened:
+    """What became of an event's content: its state, the parts that could be opened, and why not."""
+
+    __slots__ = ("parts", "reason", "state")
+
+    def __init__(
+        self, state: ContentState, parts: tuple[Mapping[str, Any] | None, ...] = (), reason: str = ""
+    ) -> None:
+        self.state: ContentState = state
+        self.parts = parts
+        self.reason = reason
+
+
+class Event:
+    """One recorded event. Header members read as attributes of ``header``; ``content`` opens on first use."""
+
+    __slots__ = ("_open", "_opened", "hash", "header", "recorded_at_ms", "sequence", "stream_id")
+
+    def __init__(
+        self,
+        stream_id: str,
+        sequence: int,
+        recorded_at_ms: int,
+        header: Header,
+        hash: bytes,
+        open_content: Callable[[], Opened],
+    ) -> None:
+        self.stream_id = stream_id
+        self.sequence = sequence
+        self.recorded_at_ms = recorded_at_ms
+        self.header = header
+        self.hash = hash
+        self._open = open_content
+        self._opened: Opened | None = None
+
+    @property
+    def event_id(self) -> str:
+        """``evt_…``"""
+        return self.header.event_id
+
+    @property
+    def type(self) -> str:
+        """The event type, such as ``effect.intended``."""
+        return self.header.event_type
+
+    @property
+    def data(self) -> Mapping[str, Any]:
+        """The public fields."""
+        return self.header.data
+
+    @property
+    def opened(self) -> Opened:
+        """The content with its state; opened once and kept."""
+        if self._opened is None:
+            self._opened = self._open()
+        return self._opened
+
+    @property
+    def content_state(self) -> ContentState:
+        """One of the words of FORMAT 6."""
+        return self.opened.state
+
+    @property
+    def content(self) -> Mapping[str, Any]:
+        """Part 0 in its JSON form, with ``{"$part": n}`` resolved; ``{}`` if the event has none.
+
+        Raises :class:`counterfoil.errors.ContentUnavailable` when it is erased, withheld, missing or damaged.
+        """
+        opened = self.opened
+        if opened.state == "none":
+            return {}
+        if opened.state != "present" or not opened.parts or opened.parts[0] is None:
+            raise ContentUnavailable(
+                f"content of event {self.event_id} (sequence {self.sequence}) is {opened.state}: {opened.reason}",
+                state=opened.state,
+                event_id=self.event_id,
+                sequence=self.sequence,
+            )
+        return opened.parts[0]
+
+    def content_or_none(self) -> Mapping[str, Any] | None:
+        """As :attr:`content`, with None in place of the error."""
+        try:
+            return self.content
+        except ContentUnavailable:
+            return None

@@ -1,0 +1,79 @@
+"""What the drivers need from the ledger to answer a flow's requests; ``client`` implements it."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from counterfoil.core.genesis import Genesis
+from counterfoil.core.keyed import KeyMaterial
+from counterfoil.flow.requests import ClaimSpec, Query, UnitDraft
+from counterfoil.store.unit import Claimed, Lease, Receipt
+
+
+class Ports(Protocol):
+    """Appending, reading, ids and time, once for threads and once for tasks.
+
+    ``append`` seals the drafts (FORMAT 6), derives their rows, appends and waits for durability; a refusal is
+    raised. Cancelling an awaiting task never cancels an append that was handed over.
+    """
+
+    @property
+    def tenant(self) -> str:
+        """The tenant all streams of these ports belong to."""
+        ...
+
+    def append(self, unit: UnitDraft, claim: ClaimSpec | None = None) -> Receipt | Claimed:
+        """Record a unit and wait until it is durable."""
+        ...
+
+    async def aappend(self, unit: UnitDraft, claim: ClaimSpec | None = None) -> Receipt | Claimed:
+        """As :meth:`append`, for tasks."""
+        ...
+
+    def read(self, query: Query) -> Any:
+        """Answer a query (see each query for its answer)."""
+        ...
+
+    async def aread(self, query: Query) -> Any:
+        """As :meth:`read`, for tasks."""
+        ...
+
+    def now_ms(self) -> int:
+        """The store's clock."""
+        ...
+
+    def new_id(self, prefix: str) -> str:
+        """A new id."""
+        ...
+
+    def random_bits(self, bits: int) -> int:
+        """Random bits for jitter."""
+        ...
+
+    def sleep(self, seconds: float) -> None:
+        """Wait on the injected clock."""
+        ...
+
+    async def asleep(self, seconds: float) -> None:
+        """Wait on the injected clock, for tasks."""
+        ...
+
+    def renew(self, lease: Lease, ttl_ms: int) -> Lease:
+        """Extend a lease; raises ``Fenced`` when it was taken over."""
+        ...
+
+    def release(self, lease: Lease) -> None:
+        """Give a lease up."""
+        ...
+
+    def genesis(self, stream_id: str) -> Genesis:
+        """Genesis of an existing stream (cached)."""
+        ...
+
+    def material(self, stream_id: str) -> KeyMaterial:
+        """The stream key's material, for keyed digests and tags (cached)."""
+        ...
+
+    def index(self, purpose: str, text: str) -> str:
+        """The tenant's index value of a text from outside (FORMAT 3); stands only in rows."""
+        ...

@@ -1,0 +1,181 @@
+"""The closed set of requests a flow may yield, and the answers it gets.
+
+One yield is one crash boundary: the crash matrix stops a flow before and after every request (DESIGN 5).
+``PutArtifact`` and ``GetArtifact`` join the set with the artifact store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from counterfoil.core.event import Draft
+from counterfoil.core.genesis import Genesis
+from counterfoil.store.rows import Guard, Key
+from counterfoil.store.unit import ANY, Expected
+
+T = TypeVar("T")
+
+
+# ---- append ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Event drafts for one stream; ``create`` makes the stream first, ``token`` is the fencing token to check."""
+
+    stream_id: str
+    drafts: tuple[Draft, ...]
+    expected: Expected = ANY
+    token: int | None = None
+    create: Genesis | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UnitDraft:
+    """An append unit before keys and rows: the ports seal the drafts and derive the rows from them."""
+
+    entries: tuple[Entry, ...]
+    guards: tuple[Guard, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimSpec:
+    """Take the lease in the append's own transaction; the new token is ``expect_token`` + 1."""
+
+    stream_id: str
+    owner: str
+    ttl_ms: int
+    expect_token: int
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Record a unit. Answer: ``Receipt``, or ``Claimed`` with ``claim``. A refusal is thrown into the flow."""
+
+    unit: UnitDraft
+    claim: ClaimSpec | None = None
+
+
+# ---- read --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """Events of a stream in order: ``list[Event]``; ``limit`` None reads all there are."""
+
+    stream_id: str
+    after: int = 0
+    types: frozenset[str] | None = None
+    run_id: str | None = None
+    limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RowOf:
+    """One row or None."""
+
+    table: str
+    key: Key
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows by index prefix: ``list[Row]``."""
+
+    table: str
+    index: str | None = None
+    prefix: Key = ()
+    limit: int = 100
+    after: Key | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HeadOf:
+    """The head of a stream with its lease, or None."""
+
+    stream_id: str
+
+
+Query = Events | RowOf | Rows | HeadOf
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Ask the ledger."""
+
+    query: Query
+
+
+# ---- the world outside --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Run user code (a tool, a model, a lookup). ``name`` is for messages; ``timeout_s`` None waits for ever.
+
+    The answer is a :data:`CallResult`; exceptions of the code are part of it and never thrown into the flow.
+    """
+
+    name: str
+    fn: Callable[..., Any]
+    args: tuple[Any, ...] = ()
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    timeout_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """The code returned this value."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """The code raised this; also CancelledError and KeyboardInterrupt, which the flow re-raises after recording."""
+
+    error: BaseException
+
+
+@dataclass(frozen=True, slots=True)
+class TimedOut:
+    """No answer within ``timeout_s``. The code may run on: ``late`` resolves when it ends after all."""
+
+    late: Future[Any] | None = None
+
+
+CallResult = Returned | Raised | TimedOut
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Pause for so many seconds on the injected clock. Answer: None."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    """The store's clock in milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewId:
+    """A new id with this prefix (FORMAT 1)."""
+
+    prefix: str
+
+
+@dataclass(frozen=True, slots=True)
+class Random:
+    """So many random bits as an integer; for jitter, never for keys."""
+
+    bits: int
+
+
+Request = Append | Read | Call | Wait | Now | NewId | Random
+
+Flow = Generator[Request, Any, T]

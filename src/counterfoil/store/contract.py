@@ -1,0 +1,163 @@
+"""The store contract: about a dozen methods, synchronous, thread-safe, bound to no event loop.
+
+One shipped suite, ``counterfoil.testing.StoreContract``, runs on every adapter; the memory adapter is its oracle.
+
+Guarantees (DESIGN 2 and 4):
+
+* **Durability.** On a durable adapter a :class:`~counterfoil.store.unit.Receipt` means the unit is on disk (fsync).
+* **Atomicity.** A unit is recorded whole or not at all, whatever number of streams and rows it touches.
+* **Order.** Sequences of a stream are 1, 2, 3, … without gap or fork for any number of threads and processes.
+* **Idempotence.** The same events again return their original positions; an append whose answer was lost may be
+  sent again with the same ids and lands once.
+* **Honesty.** An I/O error or lost connection during commit is an unknown outcome: the adapter drops its handle,
+  looks the events up by id and only then answers.
+* **Deadlines.** No call blocks for ever; each names the error it gives up with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from counterfoil.store.rows import Key, Row, RowChange
+from counterfoil.store.unit import (
+    Capabilities,
+    Checkpoint,
+    Claimed,
+    FeedPage,
+    Head,
+    Lease,
+    Outcome,
+    StoredEvent,
+    StoredStream,
+    Stray,
+    Unit,
+)
+
+
+class Reader(Protocol):
+    """Reading, from the store itself (each call sees the newest state) or from one consistent snapshot."""
+
+    def head(self, stream_id: str) -> Head | None:
+        """The stream's head with its lease state, or None if there is no such stream."""
+        ...
+
+    def stream(self, stream_id: str) -> StoredStream | None:
+        """Genesis and columns of one stream, or None."""
+        ...
+
+    def streams(self, tenant: str | None = None, after: str = "", limit: int = 100) -> list[StoredStream]:
+        """Streams by id (creation order), all tenants if None, those after ``after``."""
+        ...
+
+    def read(
+        self,
+        stream_id: str,
+        after: int = 0,
+        limit: int = 500,
+        types: frozenset[str] | None = None,
+        run_id: str | None = None,
+        content: bool = True,
+    ) -> list[StoredEvent]:
+        """Events with a sequence above ``after`` in order, filtered by type and run; bounded by ``limit``.
+
+        ``content=False`` leaves the records out (cheaper; ``content`` is then empty).
+        """
+        ...
+
+    def find(self, stream_id: str, event_ids: Sequence[str]) -> list[StoredEvent]:
+        """Those of these events that the stream holds, in order."""
+        ...
+
+    def get(self, table: str, key: Key) -> Row | None:
+        """One row with all columns and ``row_version``, or None."""
+        ...
+
+    def select(
+        self,
+        table: str,
+        index: str | None = None,
+        prefix: Key = (),
+        after: Key | None = None,
+        limit: int = 100,
+        descending: bool = False,
+    ) -> list[Row]:
+        """Rows in the order of ``index`` (the key if None) whose first columns equal ``prefix``, after ``after``.
+
+        ``after`` holds the index columns followed by the key columns of the last row seen.
+        """
+        ...
+
+    def feed(self, cursor: bytes = b"", limit: int = 500) -> FeedPage:
+        """The next events over all streams; resuming with the page's cursor loses nothing."""
+        ...
+
+    def checkpoint(self, stream_id: str, projection: str, version: int) -> Checkpoint | None:
+        """The newest saved checkpoint, or None."""
+        ...
+
+    def strays(self, limit: int = 100) -> list[Stray]:
+        """Rows of the truth tables that belong to no stream or event."""
+        ...
+
+
+class Store(Reader, Protocol):
+    """A ledger's storage."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What this adapter keeps."""
+        ...
+
+    @property
+    def ledger_id(self) -> str:
+        """The ledger's own id (``ldg_…``), fixed when it was made."""
+        ...
+
+    def now_ms(self) -> int:
+        """The store's clock, which dates ``recorded_at`` and leases."""
+        ...
+
+    def append(self, units: Sequence[Unit]) -> Future[list[Outcome]]:
+        """Record independent units in one commit; a refused unit leaves the others standing.
+
+        The future holds one outcome for each unit in order. It fails with a :class:`counterfoil.errors.StoreError`
+        only when nothing can be said of any unit; after ``AppendTimeout`` send the same ids again.
+        """
+        ...
+
+    def claim(
+        self, stream_id: str, owner: str, ttl_ms: int, expect_token: int, unit: Unit | None = None
+    ) -> Claimed:
+        """Take the lease if the token equals ``expect_token`` and it is free or expired; the new token is one more.
+
+        ``unit`` (whose own token checks see the new token) is recorded in the same transaction.
+        Raises ``LeaseHeld``, ``Fenced`` (token moved on), ``StreamNotFound`` or what refuses the unit.
+        """
+        ...
+
+    def renew(self, lease: Lease, ttl_ms: int) -> Lease:
+        """Extend to now + ``ttl_ms`` (never shortens). Raises ``Fenced`` if the token is no longer the newest."""
+        ...
+
+    def release(self, lease: Lease) -> None:
+        """Give the lease up; nothing happens if it is no longer held. The token stays."""
+        ...
+
+    def save_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """Keep a checkpoint. One that claims a sequence beyond the head is refused with ``InvalidUnit``."""
+        ...
+
+    def rebuild_rows(self, stream_id: str | None, changes: Iterable[RowChange]) -> None:
+        """Replace all derived rows of a stream (None: of all tables) by ``changes``, in one transaction."""
+        ...
+
+    def snapshot(self) -> AbstractContextManager[Reader]:
+        """One consistent view for many reads."""
+        ...
+
+    def close(self) -> None:
+        """Finish queued appends and release every handle; idempotent."""
+        ...

@@ -1,0 +1,153 @@
+"""Row tables beside the events: their declaration, the changes an append makes, the guards it checks.
+
+Rows are derived: each is a pure function of the events (DESIGN 2.7), written in the event's own transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+ColumnType = Literal["text", "integer", "blob"]
+Cell = str | int | bytes | None
+Key = tuple[Cell, ...]
+Row = dict[str, Cell]
+
+STATE_COLUMN = "state"
+"""The column that :class:`RowIs` compares; a table without it cannot be guarded by state."""
+
+VERSION_COLUMN = "row_version"
+"""Kept by the adapter on every table: 1 when the row appears, one more with each change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One typed column. Text is never content: header values, index values and addresses only (FORMAT 11)."""
+
+    name: str
+    type: ColumnType = "text"
+    required: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class TableSpec:
+    """A feature's table: name, columns, key and indexes by name.
+
+    ``version`` rises when columns change; an older process that meets a newer version reads and refuses to write.
+    ``stream_column`` names the column that erasure and purge select by.
+    Names are lower-case labels ``[a-z][a-z0-9_]*``; adapters may put them into SQL unquoted.
+    """
+
+    name: str
+    columns: tuple[Column, ...]
+    key: tuple[str, ...]
+    indexes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    version: int = 1
+    stream_column: str | None = "stream_id"
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceOf:
+    """Stands for the sequence that the writer gives to an event of the same unit."""
+
+    event_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedAtOf:
+    """Stands for the store's clock (milliseconds) when the writer records an event of the same unit."""
+
+    event_id: str
+
+
+CellSource = Cell | SequenceOf | RecordedAtOf
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """Insert the row or replace all its columns."""
+
+    table: str
+    values: Mapping[str, CellSource]
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """Change some columns of the row with this key; no row, no change."""
+
+    table: str
+    key: Key
+    values: Mapping[str, CellSource]
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """Delete the row with this key, if it is there."""
+
+    table: str
+    key: Key
+
+
+RowChange = Put | Patch | Remove
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """Guard: no row has this key."""
+
+    table: str
+    key: Key
+
+
+@dataclass(frozen=True, slots=True)
+class RowIs:
+    """Guard: the row exists, its ``state`` is one of ``states`` (empty: any) and its version is ``version`` (None: any)."""
+
+    table: str
+    key: Key
+    states: frozenset[str] = frozenset()
+    version: int | None = None
+
+
+Guard = Absent | RowIs
+
+Index = Callable[[str, str], str]
+"""``index(purpose, text)`` of FORMAT 3: the tenant-keyed lookup value of a text from outside."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """An event as a ``rows`` function sees it, the same when it is appended and when rows are rebuilt.
+
+    ``content`` is part 0 opened (references to other parts resolved), or None where it is erased, withheld or
+    missing. ``sequence`` and ``recorded_at_ms`` are placeholders while the event is being appended.
+    """
+
+    tenant: str
+    stream_id: str
+    event_id: str
+    event_type: str
+    data: Mapping[str, Any]
+    content: Mapping[str, Any] | None
+    sequence: int | SequenceOf
+    recorded_at_ms: int | RecordedAtOf
+    occurred_at_ms: int
+    actor: Mapping[str, str]
+    run_id: str | None = None
+    step_id: str | None = None
+    attempt: int | None = None
+    causation_event_id: str | None = None
+
+
+RowsOf = Callable[[Fact, Index], Iterable[RowChange]]
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """What a feature package gives the ledger: its tables, and the rows that follow from an event (pure)."""
+
+    name: str
+    tables: tuple[TableSpec, ...]
+    event_types: frozenset[str]
+    rows: RowsOf

@@ -1,0 +1,196 @@
+"""The append unit, the atom of writing: events for one or more streams, row changes and guards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from counterfoil.core.event import Prepared
+from counterfoil.core.genesis import Genesis
+from counterfoil.errors import CounterfoilError
+from counterfoil.store.rows import Guard, RowChange
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """Where the caller believes the head to be: anywhere (``ANY``), no stream yet (``NONE``) or ``at(n)``."""
+
+    sequence: int | None = None
+    absent: bool = False
+
+
+ANY = Expected()
+NONE = Expected(absent=True)
+
+
+def at(sequence: int) -> Expected:
+    """The head is exactly ``sequence``; for whoever decides on what it has read."""
+    return Expected(sequence)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamAppend:
+    """Events for one stream. ``create`` makes the stream first; ``token`` is the fencing token to check, if any.
+
+    A token is stale once another has been claimed, not by time. Creating a stream that exists with the same
+    genesis text is no error; with another it is :class:`counterfoil.errors.StreamExists`.
+    """
+
+    stream_id: str
+    events: tuple[Prepared, ...]
+    expected: Expected = ANY
+    token: int | None = None
+    create: Genesis | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Recorded whole or not at all.
+
+    Checked inside the transaction, in append order: duplicate (same ids, same content: original positions are
+    returned and nothing is written), fenced, expected, guards. A failed check records nothing of this unit.
+    """
+
+    streams: tuple[StreamAppend, ...]
+    rows: tuple[RowChange, ...] = ()
+    guards: tuple[Guard, ...] = ()
+
+    @property
+    def event_count(self) -> int:
+        """Events in the unit."""
+        return sum(len(part.events) for part in self.streams)
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """Time-limited ownership of a conversation's running slot, on the store's clock (ms since the epoch)."""
+
+    stream_id: str
+    token: int
+    owner: str
+    expires_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """A stream's last event, and the fencing token claimed last (0: never) with its lease (None: free)."""
+
+    stream_id: str
+    sequence: int
+    hash: bytes
+    token: int = 0
+    lease: Lease | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where an event stands."""
+
+    stream_id: str
+    sequence: int
+    event_id: str
+    recorded_at_ms: int
+    hash: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """A unit that is durable: the position of each event in append order. ``duplicate``: it was there already."""
+
+    positions: tuple[Position, ...]
+    duplicate: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A unit that recorded nothing, and why (a ConflictError, InputError or StoreError to raise)."""
+
+    error: CounterfoilError
+
+
+Outcome = Receipt | Refusal
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A lease won, with the receipt of the unit that was recorded in the same transaction."""
+
+    lease: Lease
+    receipt: Receipt | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEvent:
+    """An event as stored: the index columns (copies), the exact header bytes, its hash and its sealed records.
+
+    ``content[i]`` is part i, None where the record is gone; the tuple ends at the last record present, so readers
+    pad it to the header's list. Columns are returned as they lie in the store, so that verify can compare them.
+    """
+
+    position: int
+    stream_id: str
+    sequence: int
+    event_id: str
+    event_type: str
+    run_id: str | None
+    recorded_at_ms: int
+    header: bytes
+    hash: bytes
+    content: tuple[bytes | None, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StoredStream:
+    """A stream as stored: columns (copies), the exact genesis text and the head row."""
+
+    stream_id: str
+    tenant: str
+    kind: str
+    genesis: bytes
+    head: Head
+
+
+@dataclass(frozen=True, slots=True)
+class FeedPage:
+    """A stretch of the feed over all streams, in an order that loses nothing.
+
+    ``cursor`` resumes after the last event; ``caught_up`` says that nothing more was visible; ``lag`` is a notice
+    when the horizon is stuck (empty otherwise).
+    """
+
+    events: tuple[StoredEvent, ...]
+    cursor: bytes
+    caught_up: bool
+    lag: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A projection's saved state as a sealed record (FORMAT 6): an acceleration, never the record."""
+
+    stream_id: str
+    projection: str
+    version: int
+    up_to_sequence: int
+    commitment: str
+    record: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Stray:
+    """A stored row that belongs to no stream or event: found by verify, named by table and what it is."""
+
+    table: str
+    what: str
+    stream_id: str | None = None
+    sequence: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What an adapter can keep, as data."""
+
+    durable: bool
+    shared: bool
+    feed: bool = True
+    notify: bool = False
+    engine: str = field(default="")
