@@ -86,7 +86,8 @@ class Reader(Protocol):
     ) -> list[Row]:
         """Rows in the order of ``index`` (the key if None) whose first columns equal ``prefix``, after ``after``.
 
-        ``after`` holds the index columns followed by the key columns of the last row seen.
+        ``after`` holds the index columns followed by the key columns of the last row seen. A cell of None comes
+        before every other; text is in the order of its code points. An undeclared table or index is ``InvalidUnit``.
         """
         ...
 
@@ -95,7 +96,7 @@ class Reader(Protocol):
         ...
 
     def checkpoint(self, stream_id: str, projection: str, version: int) -> Checkpoint | None:
-        """The newest saved checkpoint, or None."""
+        """The saved checkpoint that reaches furthest, or None."""
         ...
 
     def strays(self, limit: int = 100) -> list[Stray]:
@@ -133,13 +134,19 @@ class Store(Reader, Protocol):
     ) -> Claimed:
         """Take the lease if the token equals ``expect_token`` and it is free or expired; the new token is one more.
 
-        ``unit`` (whose own token checks see the new token) is recorded in the same transaction.
-        Raises ``LeaseHeld``, ``Fenced`` (token moved on), ``StreamNotFound`` or what refuses the unit.
+        ``unit`` (whose own token checks see the new token) is recorded in the same transaction and may create the
+        stream; a unit that is refused leaves the lease and the token as they were. A lease expires at
+        ``expires_at_ms``: it is held before and free from then on, also for the owner who had it.
+        Raises ``Fenced`` (token moved on; looked at first), ``LeaseHeld``, ``StreamNotFound`` or what refuses the unit.
         """
         ...
 
     def renew(self, lease: Lease, ttl_ms: int) -> Lease:
-        """Extend to now + ``ttl_ms`` (never shortens). Raises ``Fenced`` if the token is no longer the newest."""
+        """Extend to now + ``ttl_ms`` (never shortens), also when it has expired and nobody has claimed since.
+
+        Raises ``Fenced`` if the token is no longer the newest or its lease was released: a late heartbeat takes
+        nothing back.
+        """
         ...
 
     def release(self, lease: Lease) -> None:
@@ -147,11 +154,17 @@ class Store(Reader, Protocol):
         ...
 
     def save_checkpoint(self, checkpoint: Checkpoint) -> None:
-        """Keep a checkpoint. One that claims a sequence beyond the head is refused with ``InvalidUnit``."""
+        """Keep a checkpoint. One that claims a sequence beyond the head is refused with ``InvalidUnit``.
+
+        Raises ``StreamNotFound`` if there is no such stream.
+        """
         ...
 
     def rebuild_rows(self, stream_id: str | None, changes: Iterable[RowChange]) -> None:
-        """Replace all derived rows of a stream (None: of all tables) by ``changes``, in one transaction."""
+        """Replace all derived rows of a stream (None: of all tables) by ``changes``, in one transaction.
+
+        A stream's rows are those whose ``stream_column`` names it. ``changes`` hold no ``SequenceOf``.
+        """
         ...
 
     def snapshot(self) -> AbstractContextManager[Reader]:
@@ -159,5 +172,5 @@ class Store(Reader, Protocol):
         ...
 
     def close(self) -> None:
-        """Finish queued appends and release every handle; idempotent."""
+        """Finish queued appends and release every handle; idempotent. Later calls raise ``StoreClosed``."""
         ...

@@ -32,7 +32,9 @@ class StreamAppend:
     """Events for one stream. ``create`` makes the stream first; ``token`` is the fencing token to check, if any.
 
     A token is stale once another has been claimed, not by time. Creating a stream that exists with the same
-    genesis text is no error; with another it is :class:`counterfoil.errors.StreamExists`.
+    genesis text is no error; with another it is :class:`counterfoil.errors.StreamExists`. Without ``create`` a
+    stream that is not there is :class:`counterfoil.errors.StreamNotFound`. No events are needed to create a stream,
+    to check a token or to check the head.
     """
 
     stream_id: str
@@ -46,8 +48,15 @@ class StreamAppend:
 class Unit:
     """Recorded whole or not at all.
 
+    A unit that contradicts itself is refused with :class:`counterfoil.errors.InvalidUnit`, whatever the store holds:
+    no event and no stream to create, a stream twice, an event of another stream, an event id twice, an undeclared
+    table or column, a cell of the wrong type, a required column left out, ``SequenceOf`` an event that is not in it.
+
     Checked inside the transaction, in append order: duplicate (same ids, same content: original positions are
-    returned and nothing is written), fenced, expected, guards. A failed check records nothing of this unit.
+    returned and nothing is written, no rows either), fenced, expected, guards. A failed check records nothing of
+    this unit. Each check goes over all streams of the unit before the next begins. Where some events exist, one of
+    other content (``EventIdReused``) is named before a missing one (``PartialDuplicate``). Guards see the rows
+    as the units before this one left them. Row changes apply in order, each raising ``row_version`` by one.
     """
 
     streams: tuple[StreamAppend, ...]
