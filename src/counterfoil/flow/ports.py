@@ -70,6 +70,14 @@ class Ports(Protocol):
         """Genesis of an existing stream (cached)."""
         ...
 
+    def new_genesis(self, kind: str) -> Genesis:
+        """Genesis of a stream that does not exist yet (``conversation``, ``system/…``); its key is durable."""
+        ...
+
+    def subject_key(self, stream_id: str, subject: str) -> KeyMaterial:
+        """The key of one person in one stream, made and linked if new (FORMAT 3, 12)."""
+        ...
+
     def material(self, stream_id: str) -> KeyMaterial:
         """The stream key's material, for keyed digests and tags (cached)."""
         ...

@@ -1,0 +1,63 @@
+"""Opening the sealed records of a stored event, and saying what became of those that cannot be opened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from counterfoil.core.canonical import decode
+from counterfoil.core.event import Header
+from counterfoil.core.records import open_record
+from counterfoil.errors import ContentDamaged, KeyDamaged, KeyMissing, KeyStoreMissing, KeyWithheld
+from counterfoil.flow.event import ContentState, Opened
+from counterfoil.store.unit import StoredEvent
+
+if TYPE_CHECKING:
+    from counterfoil.client.ports import LedgerPorts
+
+_WORST_FIRST: tuple[ContentState, ...] = ("damaged", "missing", "withheld", "present")
+
+
+def open_content(ports: LedgerPorts, stored: StoredEvent, header: Header) -> Opened:
+    """Open every part of an event that the keys at hand can open (FORMAT 6).
+
+    The state is that of the worst part; parts that did open are handed out whatever became of the others.
+    """
+    from counterfoil.client.ports import resolved
+
+    if not header.content:
+        return Opened("none")
+    parts: list[Mapping[str, Any] | None] = []
+    states: dict[ContentState, str] = {}
+    for number in range(len(header.content)):
+        state, value, reason = _open_part(ports, stored, header, number)
+        states.setdefault(state, reason)
+        parts.append(value)
+    worst = next(state for state in _WORST_FIRST if state in states)
+    whole = resolved(parts)
+    return Opened(worst, (whole, *parts[1:]), states[worst])
+
+
+def _open_part(
+    ports: LedgerPorts, stored: StoredEvent, header: Header, number: int
+) -> tuple[ContentState, Mapping[str, Any] | None, str]:
+    reference = header.content[number]
+    record = stored.content[number] if number < len(stored.content) else None
+    if record is None:
+        return "missing", None, f"the record of part {number} is not in the store"
+    genesis = ports.genesis(stored.stream_id)
+    try:
+        material = ports.keyring.material(reference.key or genesis.key)
+        content = open_record(
+            material, "content", [header.event_id, number], record, reference.commitment, mode=genesis.content
+        )
+        value = decode(content)
+    except KeyMissing as error:
+        return "missing", None, error.message
+    except (KeyWithheld, KeyStoreMissing) as error:
+        return "withheld", None, error.message
+    except (ContentDamaged, KeyDamaged) as error:
+        return "damaged", None, error.message
+    if not isinstance(value, dict):
+        return "damaged", None, f"part {number} is not a JSON object"
+    return "present", value, ""

@@ -1,0 +1,254 @@
+"""The ledger behind the flows: seals drafts, derives their rows, appends, reads and opens content."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import TimeoutError as FutureTimeout
+from functools import partial
+from typing import Any, assert_never
+
+from counterfoil.abc import Clock, Ids
+from counterfoil.client.opening import open_content
+from counterfoil.core.catalogue import Registry
+from counterfoil.core.event import Draft, prepare, read_header
+from counterfoil.core.forms import time_ms
+from counterfoil.core.genesis import Genesis, make_genesis, parse_genesis
+from counterfoil.core.keyed import KeyMaterial
+from counterfoil.errors import AppendTimeout, StreamNotFound
+from counterfoil.flow.event import Event
+from counterfoil.flow.requests import ClaimSpec, Entry, Events, HeadOf, Query, RowOf, Rows, UnitDraft
+from counterfoil.keys.keyring import Keyring
+from counterfoil.store.aio import AsyncAppender
+from counterfoil.store.contract import Store
+from counterfoil.store.rows import Fact, Feature, RecordedAtOf, RowChange, RowsOf, SequenceOf
+from counterfoil.store.unit import Claimed, Lease, Outcome, Receipt, Refusal, StoredEvent, StreamAppend, Unit
+
+APPEND_DEADLINE_S = 60.0
+"""Longest wait for one append; after it the outcome is unknown until the same ids are sent again."""
+
+PAGE_EVENTS = 500
+
+
+class LedgerPorts:
+    """Implements :class:`counterfoil.flow.ports.Ports` over a store and a keyring. Thread-safe."""
+
+    def __init__(
+        self,
+        store: Store,
+        keyring: Keyring,
+        *,
+        tenant: str,
+        features: Sequence[Feature],
+        registry: Registry,
+        clock: Clock,
+        ids: Ids,
+        content: str = "sealed",
+    ) -> None:
+        self.store = store
+        self.keyring = keyring
+        self.registry = registry
+        self.clock = clock
+        self.ids = ids
+        self._tenant = tenant
+        self._content = content
+        self._genesis: dict[str, Genesis] = {}
+        self._rows_of = _rows_by_type(features)
+        self._appender = AsyncAppender(store)
+
+    @property
+    def tenant(self) -> str:
+        """The tenant these ports work for."""
+        return self._tenant
+
+    # ---- writing ----
+
+    def append(self, unit: UnitDraft, claim: ClaimSpec | None = None) -> Receipt | Claimed:
+        """Seal, derive rows, append and wait; a refusal is raised. Raises ``AppendTimeout`` after 60 s."""
+        if claim is not None:
+            return self._claim(self.ready(unit), claim)
+        future = self.store.append([self.ready(unit)])
+        try:
+            (outcome,) = future.result(APPEND_DEADLINE_S)
+        except FutureTimeout:
+            raise AppendTimeout(f"the append was not answered within {APPEND_DEADLINE_S:g} s") from None
+        return _receipt(outcome)
+
+    async def aappend(self, unit: UnitDraft, claim: ClaimSpec | None = None) -> Receipt | Claimed:
+        """As :meth:`append`; callers of one event-loop iteration share a commit."""
+        if claim is not None:
+            return self._claim(self.ready(unit), claim)
+        (outcome,) = await self._appender.append([self.ready(unit)])
+        return _receipt(outcome)
+
+    def ready(self, unit: UnitDraft) -> Unit:
+        """The unit as the store takes it: drafts sealed, rows derived. Nothing is written."""
+        rows: list[RowChange] = []
+        streams = tuple(self._ready_entry(entry, rows) for entry in unit.entries)
+        return Unit(streams, tuple(rows), unit.guards)
+
+    def _ready_entry(self, entry: Entry, rows: list[RowChange]) -> StreamAppend:
+        genesis = entry.create or self.genesis(entry.stream_id)
+        material = self.keyring.stream_material(genesis)
+        prepared = tuple(prepare(genesis, material, draft, self.registry) for draft in entry.drafts)
+        for draft in entry.drafts:
+            for rows_of in self._rows_of.get(draft.event_type, ()):
+                rows.extend(rows_of(self._fact(entry.stream_id, draft), self.index))
+        return StreamAppend(entry.stream_id, prepared, entry.expected, entry.token, entry.create)
+
+    def _fact(self, stream_id: str, draft: Draft) -> Fact:
+        return Fact(
+            tenant=self._tenant,
+            stream_id=stream_id,
+            event_id=draft.event_id,
+            event_type=draft.event_type,
+            data=draft.data,
+            content=resolved([part.value for part in draft.parts]),
+            sequence=SequenceOf(draft.event_id),
+            recorded_at_ms=RecordedAtOf(draft.event_id),
+            occurred_at_ms=time_ms(draft.occurred_at),
+            actor=draft.actor,
+            run_id=draft.run_id,
+            step_id=draft.step_id,
+            attempt=draft.attempt,
+            causation_event_id=draft.causation_event_id,
+        )
+
+    def _claim(self, unit: Unit, claim: ClaimSpec) -> Claimed:
+        return self.store.claim(claim.stream_id, claim.owner, claim.ttl_ms, claim.expect_token, unit)
+
+    # ---- reading ----
+
+    def read(self, query: Query) -> Any:
+        """Answer one query of ``flow.requests``."""
+        match query:
+            case RowOf():
+                return self.store.get(query.table, query.key)
+            case Rows():
+                return self.store.select(query.table, query.index, query.prefix, query.after, query.limit)
+            case HeadOf():
+                return self.store.head(query.stream_id)
+            case Events():
+                return list(self.events(query))
+            case _:
+                assert_never(query)
+
+    async def aread(self, query: Query) -> Any:
+        """As :meth:`read`. An embedded store answers in microseconds, so the loop is not left for it."""
+        return self.read(query)
+
+    def events(self, query: Events) -> Iterator[Event]:
+        """The events of a query, page by page; content opens when looked at."""
+        after, left = query.after, query.limit
+        while left is None or left > 0:
+            want = PAGE_EVENTS if left is None else min(PAGE_EVENTS, left)
+            page = self.store.read(query.stream_id, after, want, query.types, query.run_id)
+            yield from map(self.event, page)
+            if len(page) < want:
+                return
+            after = page[-1].sequence
+            left = None if left is None else left - len(page)
+
+    def event(self, stored: StoredEvent) -> Event:
+        """A stored event as readers see it."""
+        header = read_header(stored.header)
+        opener = partial(open_content, self, stored, header)
+        return Event(stored.stream_id, stored.sequence, stored.recorded_at_ms, header, stored.hash, opener)
+
+    def genesis(self, stream_id: str) -> Genesis:
+        """Genesis of a stream. Raises :class:`counterfoil.errors.StreamNotFound`."""
+        found = self._genesis.get(stream_id)
+        if found is None:
+            stored = self.store.stream(stream_id)
+            if stored is None:
+                raise StreamNotFound(f"no stream {stream_id} in ledger {self.store.ledger_id}", stream_id=stream_id)
+            found = self._genesis[stream_id] = parse_genesis(stored.genesis)
+        return found
+
+    def material(self, stream_id: str) -> KeyMaterial:
+        """The stream key's material."""
+        return self.keyring.stream_material(self.genesis(stream_id))
+
+    def new_genesis(self, kind: str) -> Genesis:
+        """Genesis of a stream that does not exist yet; its key is durable when this returns (FORMAT 3)."""
+        stream_id = self.ids.new("str")
+        key = self.keyring.new_stream_key(stream_id)
+        return make_genesis(
+            ledger=self.store.ledger_id,
+            tenant=self._tenant,
+            stream_id=stream_id,
+            kind=kind,
+            key=key.key_id,
+            content=self._content,
+        )
+
+    def subject_key(self, stream_id: str, subject: str) -> KeyMaterial:
+        """The key of one person in one stream, made and linked if new."""
+        return self.keyring.subject_key(stream_id, subject)
+
+    def index(self, purpose: str, text: str) -> str:
+        """The tenant's index value of a text from outside (FORMAT 3)."""
+        return self.keyring.index(purpose, text)
+
+    # ---- time, ids, leases ----
+
+    def now_ms(self) -> int:
+        """The store's clock."""
+        return self.store.now_ms()
+
+    def new_id(self, prefix: str) -> str:
+        """A new id."""
+        return self.ids.new(prefix)
+
+    def random_bits(self, bits: int) -> int:
+        """Random bits for jitter."""
+        return secrets.randbits(bits)
+
+    def sleep(self, seconds: float) -> None:
+        """Wait on the injected clock."""
+        self.clock.sleep(seconds)
+
+    async def asleep(self, seconds: float) -> None:
+        """Wait on the injected clock, for tasks."""
+        await self.clock.asleep(seconds)
+
+    def renew(self, lease: Lease, ttl_ms: int) -> Lease:
+        """Extend a lease; raises ``Fenced`` when it was taken over."""
+        return self.store.renew(lease, ttl_ms)
+
+    def release(self, lease: Lease) -> None:
+        """Give a lease up."""
+        self.store.release(lease)
+
+
+def _receipt(outcome: Outcome) -> Receipt:
+    if isinstance(outcome, Refusal):
+        raise outcome.error
+    return outcome
+
+
+def _rows_by_type(features: Sequence[Feature]) -> dict[str, tuple[RowsOf, ...]]:
+    found: dict[str, tuple[RowsOf, ...]] = {}
+    for feature in features:
+        for event_type in feature.event_types:
+            found[event_type] = (*found.get(event_type, ()), feature.rows)
+    return found
+
+
+def resolved(parts: Sequence[Mapping[str, Any] | None]) -> Mapping[str, Any] | None:
+    """Part 0 with each ``{"$part": n}`` replaced by part n; an unreadable part stays a reference (FORMAT 6)."""
+    if not parts or parts[0] is None:
+        return None
+    return parts[0] if len(parts) == 1 else {name: _resolve(value, parts) for name, value in parts[0].items()}
+
+
+def _resolve(value: Any, parts: Sequence[Mapping[str, Any] | None]) -> Any:
+    if isinstance(value, Mapping):
+        number = value.get("$part")
+        if len(value) == 1 and isinstance(number, int) and 0 < number < len(parts):
+            found = parts[number]
+            return value if found is None else found
+        return {name: _resolve(inner, parts) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_resolve(inner, parts) for inner in value]
+    return value
