@@ -1,0 +1,50 @@
+"""What every test can rely on: Hypothesis profiles, the directory of real transcripts, and what is left out where."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+DATA_VARIABLE = "COUNTERFOIL_DATA"
+
+# Two cores are shared by the workers, so no example has a deadline of its own; the suite's timeout still holds.
+settings.register_profile("local", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("ci", parent=settings.get_profile("local"), derandomize=True, database=None)
+settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+
+def unavailable() -> dict[str, str]:
+    """The markers whose tests cannot run here, each with the reason in words."""
+    missing = {}
+    if not os.environ.get(DATA_VARIABLE):
+        missing["data"] = f"{DATA_VARIABLE} names no directory of transcripts"
+    if not sys.platform.startswith("linux"):
+        missing["strace"] = "strace is a tool of Linux"
+    elif shutil.which("strace") is None:
+        missing["strace"] = "strace is not installed"
+    return missing
+
+
+def pytest_report_header() -> list[str]:
+    """Says at the top of a run what it leaves out."""
+    return [f"left out: tests marked {marker}, because {reason}" for marker, reason in unavailable().items()]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselects what cannot run here, so that it is counted as left out and neither as passed nor as skipped."""
+    missing = set(unavailable())
+    left_out = [item for item in items if missing & {mark.name for mark in item.iter_markers()}]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in set(left_out)]
+
+
+@pytest.fixture(scope="session")
+def transcripts() -> Path:
+    """The directory of real transcripts; only for tests marked ``data``."""
+    return Path(os.environ[DATA_VARIABLE])
