@@ -1,0 +1,1 @@
+"""The engines behind the store contract: memory and SQLite, and what they need of a file system."""
