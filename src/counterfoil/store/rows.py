@@ -74,11 +74,16 @@ class Put:
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """Change some columns of the row with this key; no row, no change."""
+    """Change some columns of the row with this key; no row, no change.
+
+    ``only_in`` (empty: any) names the values of the ``state`` column under which the change is made; in any other
+    state the row stays as it is. A fact that arrives late can so be kept without overwriting what was decided since.
+    """
 
     table: str
     key: Key
     values: Mapping[str, CellSource]
+    only_in: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,9 +117,9 @@ def apply(tables: Mapping[str, Table], changes: Iterable[RowChange], resolve: Re
             case Put(_, values):
                 row: Row = {column.name: resolve(values.get(column.name)) for column in table.spec.columns}
                 _replace(table, tuple(row[name] for name in table.spec.key), row)
-            case Patch(_, key, values):
+            case Patch(_, key, values, only_in):
                 found = table.rows.get(key)
-                if found is not None:
+                if found is not None and (not only_in or found[STATE_COLUMN] in only_in):
                     _replace(table, key, found | {name: resolve(cell) for name, cell in values.items()})
             case Remove(_, key):
                 table.rows.pop(key, None)
@@ -181,6 +181,8 @@ def _holds(guard: Guard, row: Row | None) -> bool:
 
 
 def _check_patch(spec: TableSpec, columns: Mapping[str, Column], change: Patch) -> None:
+    if change.only_in and STATE_COLUMN not in columns:
+        raise InvalidUnit(f"table {spec.name} has no column {STATE_COLUMN!r} to patch by", table=spec.name)
     for name, cell in change.values.items():
         if name in spec.key:
             raise InvalidUnit(f"a patch cannot change the key column {spec.name}.{name}", table=spec.name)
