@@ -134,7 +134,9 @@ def _head(state: State, part: StreamAppend) -> Head:
     stream = state.streams.get(part.stream_id)
     if stream is not None:
         if part.create is not None and part.create.text != stream.columns.genesis:
-            raise StreamExists(f"stream {part.stream_id} exists with another genesis", stream_id=part.stream_id)
+            raise StreamExists(
+                f"stream {part.stream_id} exists with another genesis", stream_id=part.stream_id
+            )
         return stream.head
     if part.create is None:
         raise StreamNotFound(f"there is no stream {part.stream_id}", stream_id=part.stream_id)

@@ -140,7 +140,9 @@ class StateReader:
     def feed(self, cursor: bytes = b"", limit: int = 500) -> FeedPage:
         """See ``Reader.feed``. The cursor is the number of events seen, in decimal digits."""
         if cursor and not cursor.isdigit():
-            raise InvalidForm("this feed cursor was not made by this store", hint="begin again with an empty cursor")
+            raise InvalidForm(
+                "this feed cursor was not made by this store", hint="begin again with an empty cursor"
+            )
         with self._lock:
             self._check_open()
             seen = int(cursor or b"0")

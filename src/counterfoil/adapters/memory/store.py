@@ -11,7 +11,7 @@ from dataclasses import replace
 from counterfoil.abc.time import Clock
 from counterfoil.adapters.memory import tables as rows_
 from counterfoil.adapters.memory.appending import Plan, check_unit, plan, record
-from counterfoil.adapters.memory.state import State, StateReader, empty_state
+from counterfoil.adapters.memory.state import StateReader, empty_state
 from counterfoil.adapters.memory.tables import Table
 from counterfoil.errors import (
     CounterfoilError,
@@ -116,9 +116,9 @@ class MemoryStore(StateReader):
         """See ``Store.release``."""
         with self._lock:
             self._check_usable()
-            head = self._head_of(lease.stream_id)
-            if head.token == lease.token:
-                self._state.streams[lease.stream_id].head = replace(head, lease=None)
+            stream = self._state.streams.get(lease.stream_id)
+            if stream is not None and stream.head.token == lease.token:
+                stream.head = replace(stream.head, lease=None)
 
     def save_checkpoint(self, checkpoint: Checkpoint) -> None:
         """See ``Store.save_checkpoint``."""
@@ -164,7 +164,9 @@ class MemoryStore(StateReader):
     def _check_usable(self) -> None:
         self._check_open()
         if os.getpid() != self._pid:
-            raise HandleForked("this memory store belongs to the parent process, which would not see what is written")
+            raise HandleForked(
+                "this memory store belongs to the parent process, which would not see what is written"
+            )
 
     def _append_one(self, unit: Unit) -> Outcome:
         try:

@@ -148,12 +148,16 @@ def select(
     leading = () if index is None else table.spec.indexes[index]
     names = (*leading, *table.spec.key)
     if len(prefix) > len(leading or names) or (after is not None and len(after) != len(names)):
-        raise InvalidUnit(f"{table.spec.name} is paged by {names}; the values given do not fit", table=table.spec.name)
+        raise InvalidUnit(
+            f"{table.spec.name} is paged by {names}; the values given do not fit", table=table.spec.name
+        )
     rows = [row for row in table.rows.values() if tuple(row[name] for name in names[: len(prefix)]) == prefix]
     rows.sort(key=lambda row: _order(row[name] for name in names), reverse=descending)
     if after is not None:
         edge = _order(after)
-        rows = [row for row in rows if _beyond(_order(row[name] for name in names), edge, descending=descending)]
+        rows = [
+            row for row in rows if _beyond(_order(row[name] for name in names), edge, descending=descending)
+        ]
     return [dict(row) for row in rows[: max(limit, 0)]]
 
 
@@ -191,7 +195,10 @@ def _check_patch(spec: TableSpec, columns: Mapping[str, Column], change: Patch) 
 
 
 def _check_cells(
-    spec: TableSpec, columns: Mapping[str, Column], values: Mapping[str, CellSource], event_ids: frozenset[str]
+    spec: TableSpec,
+    columns: Mapping[str, Column],
+    values: Mapping[str, CellSource],
+    event_ids: frozenset[str],
 ) -> None:
     for name, cell in values.items():
         if name not in columns:
@@ -205,12 +212,16 @@ def _check_cell(spec: TableSpec, column: Column, cell: CellSource, event_ids: fr
     where = f"{spec.name}.{column.name}"
     written = int if isinstance(cell, SequenceOf | RecordedAtOf) else type(cell)
     if written is bool or not issubclass(written, _PYTHON_TYPES[column.type]):
-        raise InvalidUnit(f"{where} holds {column.type}, not {written.__name__}", table=spec.name, column=column.name)
+        raise InvalidUnit(
+            f"{where} holds {column.type}, not {written.__name__}", table=spec.name, column=column.name
+        )
     if isinstance(cell, SequenceOf | RecordedAtOf):
         if cell.event_id not in event_ids:
             raise InvalidUnit(f"{where} refers to an event that is not in this unit", event_id=cell.event_id)
     elif isinstance(cell, int) and not -(1 << INTEGER_BITS - 1) <= cell < 1 << INTEGER_BITS - 1:
-        raise InvalidUnit(f"{where} holds integers of {INTEGER_BITS} bits", table=spec.name, column=column.name)
+        raise InvalidUnit(
+            f"{where} holds integers of {INTEGER_BITS} bits", table=spec.name, column=column.name
+        )
     elif isinstance(cell, str) and not _encodable(cell):
         raise InvalidUnit(f"{where} cannot hold half a surrogate pair", table=spec.name, column=column.name)
 

@@ -1,0 +1,28 @@
+"""The system's clock, for everyone who was not given another."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+
+class SystemClock:
+    """A ``Clock`` that tells the machine's own time."""
+
+    __slots__ = ()
+
+    def now_ms(self) -> int:
+        """Milliseconds since 1970-01-01T00:00:00Z, cut down."""
+        return time.time_ns() // 1_000_000
+
+    def monotonic(self) -> float:
+        """Seconds on a clock that never goes back; for deadlines only."""
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        """Block this thread for ``seconds``."""
+        time.sleep(seconds)
+
+    async def asleep(self, seconds: float) -> None:
+        """Suspend this task for ``seconds``."""
+        await asyncio.sleep(seconds)
