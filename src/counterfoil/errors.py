@@ -120,6 +120,12 @@ class NotEncodable(InputError):
     code = "not_encodable"
 
 
+class NotDecodable(InputError):
+    """Content holds a tag or a registered class that this process does not know. Field ``path`` says where (FORMAT 2)."""
+
+    code = "not_decodable"
+
+
 class NotCanonical(InputError):
     """Bytes that must be canonical JSON are not. Field ``offset`` or ``path`` says where (FORMAT 2)."""
 
@@ -318,6 +324,14 @@ class AdmissionRejected(ConflictError):
     """The conversation's policy refused or superseded this input (DESIGN 6)."""
 
     code = "admission_rejected"
+
+
+class EpochMoved(ConflictError):
+    """The key store was rotated, or added to during a rotation, since the caller looked (FORMAT 12)."""
+
+    code = "epoch_moved"
+    retryable = True
+    default_hint = "read the current epoch and wrap again"
 
 
 class SettledAlready(ConflictError):
