@@ -334,6 +334,12 @@ class EpochMoved(ConflictError):
     default_hint = "read the current epoch and wrap again"
 
 
+class AdmissionAbsorbed(ConflictError):
+    """This input joined the run that is under way, as the conversation's policy says (DESIGN 6)."""
+
+    code = "admission_absorbed"
+
+
 class SettledAlready(ConflictError):
     """The review was settled before, with another outcome."""
 
@@ -441,6 +447,12 @@ class ModelFailed(EffectError):
     """The model call raised; the failure is recorded as ``provider.failed``."""
 
     code = "model_failed"
+
+
+class StepFailed(EffectError):
+    """A recorded step ended with this error; raised again by a run that resumes. Field ``error_class``."""
+
+    code = "step_failed"
 
 
 # ---- storage -----------------------------------------------------------------------------------------------------
@@ -573,4 +585,8 @@ class LeaseLost(BaseException):
 
 
 class RunCancelled(BaseException):
-    """The run was cancelled from outside."""
+    """The run was cancelled from outside, or its deadline has passed; ``terminal`` says which."""
+
+    def __init__(self, message: str = "the run was cancelled", *, terminal: str = "cancelled") -> None:
+        super().__init__(message)
+        self.terminal = terminal

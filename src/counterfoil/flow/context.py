@@ -9,7 +9,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from typing import Any, TypeVar
 
 from counterfoil.core.event import Draft, Part
@@ -34,7 +34,8 @@ class RunScope:
     """One entry into a run by one worker.
 
     ``history`` is what the ledger already held of this run when it was entered, in order; ``part`` gives feature
-    packages a place of their own for what they make of it. All methods may be called from any thread.
+    packages a place of their own for what they make of it. ``terminal`` is set when the run has ended and only its
+    record is handed out. All methods may be called from any thread.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class RunScope:
         asynchronous: bool = False,
         agent_version: str | None = None,
         history: Sequence[Event] = (),
+        terminal: str | None = None,
     ) -> None:
         self.ports = ports
         self.stream_id = stream_id
@@ -55,6 +57,7 @@ class RunScope:
         self.agent = agent
         self.asynchronous = asynchronous
         self.history = history
+        self.terminal = terminal
         self.actor: Mapping[str, str] = {"type": "agent", "id": agent} | (
             {"identity_version": agent_version} if agent_version else {}
         )
@@ -64,6 +67,7 @@ class RunScope:
         self._occurrences: Counter[tuple[str, str, str]] = Counter()
         self._parts: dict[Any, Any] = {}
         self._flights: set[str] = set()
+        self._idle_calls: list[Callable[[], None]] = []
         self._condition = threading.Condition(threading.RLock())
 
     # ---- may this run go on? ----
@@ -79,6 +83,17 @@ class RunScope:
             )
         if self._latch is not None:
             raise self._latch
+
+    def frontier(self, what: str) -> None:
+        """As :meth:`check`, for something the record does not hold: an ended run does nothing new (DESIGN 6)."""
+        self.check()
+        if self.terminal is not None:
+            raise RunClosed(
+                f"run {self.run_id} ended as {self.terminal}, and its record does not hold {what}",
+                hint="an input runs once: give a new message its own dedupe key",
+                run_id=self.run_id,
+                terminal=self.terminal,
+            )
 
     def latch(self, reason: BaseException) -> BaseException:
         """Park the run for this reason; the first one stays. Returns the reason to raise."""
@@ -114,7 +129,12 @@ class RunScope:
         return self._lease.token
 
     def hold_lease(self, until_ms: int) -> None:
-        """Make the lease last at least until this time of the store's clock. Raises ``LeaseLost`` when taken over."""
+        """Make the lease last at least until this time of the store's clock. Raises ``LeaseLost`` when taken over.
+
+        A parked run still holds its lease for calls in flight; one that has ended has none, and raises ``RunClosed``.
+        """
+        if self.terminal is not None:
+            self.frontier("this call")
         with self._condition:
             if self._lease.expires_at_ms >= until_ms:
                 return
@@ -156,7 +176,12 @@ class RunScope:
         finally:
             with self._condition:
                 self._flights.discard(what)
+                idle = [] if self._flights else self._idle_calls
+                if idle:
+                    self._idle_calls = []
                 self._condition.notify_all()
+            for call in idle:
+                call()
 
     @property
     def flights(self) -> frozenset[str]:
@@ -168,6 +193,14 @@ class RunScope:
         """Block until no call is in flight, at most ``timeout_s`` seconds; True when idle."""
         with self._condition:
             return self._condition.wait_for(lambda: not self._flights, timeout_s)
+
+    def when_idle(self, call: Callable[[], None]) -> None:
+        """Call this once no call is in flight, from whichever thread ended the last one; at once if none is."""
+        with self._condition:
+            if self._flights:
+                self._idle_calls.append(call)
+                return
+        call()
 
     # ---- drafts ----
 
@@ -216,11 +249,30 @@ def scope_or_none() -> RunScope | None:
 @contextmanager
 def entered(scope: RunScope) -> Iterator[RunScope]:
     """Make ``scope`` the current run of this context."""
-    token = _current.set(scope)
+    token = enter_scope(scope)
     try:
         yield scope
     finally:
-        _current.reset(token)
+        leave_scope(token)
+
+
+ScopeToken = tuple[Token[RunScope | None], Token[str]]
+
+
+def enter_scope(scope: RunScope) -> ScopeToken:
+    """As :func:`entered`, for a block whose ends are two calls. Steps are counted from the top again."""
+    return _current.set(scope), _path.set("")
+
+
+def leave_scope(token: ScopeToken) -> None:
+    """The other end of :func:`enter_scope`; also when this end runs in another context than the first."""
+    scope, path = token
+    try:
+        _current.reset(scope)
+        _path.reset(path)
+    except ValueError:
+        # An async generator's block may be closed by another task: there is nothing here to restore.
+        _current.set(None)
 
 
 def step_path() -> str:
