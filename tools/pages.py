@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from counterfoil import errors
+from counterfoil.core.catalogue import EVENT_TYPES, TypeSpec
+from counterfoil.core.fields import FieldForm
 from counterfoil.errors import CounterfoilError
 from tools.tree import ROOT, children, first_line
 
@@ -22,6 +24,7 @@ def pages(root: Path = ROOT) -> dict[Path, str]:
     architecture = root / "docs" / "ARCHITECTURE.md"
     return {
         root / "docs" / "ERRORS.md": errors_page(),
+        root / "docs" / "EVENTS.md": events_page(),
         architecture: with_map(architecture.read_text("utf-8")),
     }
 
@@ -107,3 +110,38 @@ def _sentence(kind: type) -> str:
     paragraph = inspect.cleandoc(kind.__doc__ or "").partition("\n\n")[0]
     plain = re.sub(r":\w+:`([^`]+)`", r"`\1`", " ".join(paragraph.split()))
     return plain.replace("``", "`")
+
+
+# ---- event types -----------------------------------------------------------------------------------------------------
+
+EVENTS_INTRO = """\
+The public fields of each type stand in the header and are hashed as they are; everything else is content and sealed. A
+field with `?` may be absent. An application declares types of its own beside these."""
+
+
+def events_page() -> str:
+    """Every registered event type with its public fields and what its content holds, by subject."""
+    lines = ["# Event types", "", WRITTEN, "", EVENTS_INTRO]
+    subjects: dict[str, list[TypeSpec]] = {}
+    for spec in EVENT_TYPES.values():
+        subjects.setdefault(spec.event_type.partition(".")[0], []).append(spec)
+    for subject, specs in subjects.items():
+        lines += ["", f"## {subject}"]
+        for spec in specs:
+            lines += ["", *_event_lines(spec)]
+    return "\n".join(lines) + "\n"
+
+
+def _event_lines(spec: TypeSpec) -> Iterator[str]:
+    version = f", version {spec.version}" if spec.version != 1 else ""
+    yield f"### {spec.event_type}{version}"
+    yield ""
+    yield from (f"- {_field(name, form)}" for name, form in spec.fields.items())
+    if spec.groups:
+        choices = (" and ".join(f"`{name}`" for name in sorted(group)) for group in spec.groups)
+        yield f"- exactly one of: {'; '.join(choices)}"
+    yield f"- content: {spec.content or 'none'}"
+
+
+def _field(name: str, form: FieldForm) -> str:
+    return f"`{name}`{'?' if form.optional else ''}: {form.describe()}"
