@@ -24,7 +24,7 @@ class ImportedConversation(Protocol):
 
     @property
     def stream_id(self) -> str:
-        """``str_…``"""
+        """``str_…``."""
         ...
 
     @property

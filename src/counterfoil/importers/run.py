@@ -1,0 +1,198 @@
+"""Imports one file into a ledger: detect, survey, then map and append in batches, adding only what is new."""
+
+from __future__ import annotations
+
+import stat
+from bisect import bisect_left
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from counterfoil.errors import FileMissing, InputError
+from counterfoil.importers.detect import detect, named
+from counterfoil.importers.entry import Format
+from counterfoil.importers.mapping import Mapped, Mapper
+from counterfoil.importers.reader import Hashed, read
+from counterfoil.importers.stream import Stream, conversation_name
+from counterfoil.importers.survey import Session, survey
+from counterfoil.importers.target import ImportTarget
+from counterfoil.importers.totals import Imported, Totals
+
+BATCH_EVENTS: Final = 256
+"""Events of one append; a record's events are never parted."""
+
+BATCH_BYTES: Final = 2 * 1024 * 1024
+"""Bytes of transcript in one append."""
+
+PROGRESS_BYTES: Final = 256 * 1024
+"""Bytes between two calls of ``progress``."""
+
+Progress = Callable[[int, int], None]
+"""Called with the bytes done and the bytes to do; the file is read twice, so the second is twice its size."""
+
+
+def import_file(
+    target: ImportTarget,
+    path: str | Path,
+    *,
+    format: str | None = None,  # noqa: A002 - the word of the command line's option
+    progress: Progress | None = None,
+) -> Totals:
+    """Import a transcript; a conversation for each session of it. Importing it again adds only what is new.
+
+    ``format`` is ``pi`` or ``claude-code``; None finds out. What other programs append to the file meanwhile is left
+    for the next import. An import that was broken off goes on when it is started again.
+
+    Raises FileMissing; UnknownTranscript for a file that is none, with a hint, before anything is written; InputError
+    for a file that cannot be read, is beyond the bounds or was changed meanwhile; and whatever the ledger raises.
+    """
+    wanted = None if format is None else named(format)
+    path = Path(path)
+    with _open(path) as file:
+        return _import(target, file, path, wanted, progress)
+
+
+def _open(path: Path) -> BinaryIO:
+    try:
+        file = path.open("rb")
+    except FileNotFoundError:
+        raise FileMissing(f"there is no file {path}", hint="check the path") from None
+    except IsADirectoryError:
+        raise InputError(f"{path} is a directory", hint="name the transcripts in it one by one") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read: {_reason(error)}", hint="check its permissions") from None
+    if not stat.S_ISREG(path.stat().st_mode):
+        file.close()
+        raise InputError(
+            f"{path} is not a regular file", hint="a transcript is read twice: save it to a file first"
+        )
+    return file
+
+
+def _reason(error: OSError | ValueError) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or type(error).__name__
+
+
+def _import(
+    target: ImportTarget, file: BinaryIO, path: Path, wanted: Format | None, progress: Progress | None
+) -> Totals:
+    # Both readings end where the file ended when the first began: it may be growing.
+    end = file.seek(0, 2)
+    tell = _Teller(progress, 2 * end)
+    file.seek(0)
+    kind = detect(file, str(path), end=end, only=wanted)
+    file.seek(0)
+    found = survey(file, kind, end=end, progress=tell.at)
+    file.seek(0)
+    importing = _Importing(target)
+    mapper = Mapper(found, lambda session: importing.open(kind, session))
+    source = Hashed(file)
+    for record in read(source, end):
+        importing.take(mapper.take(record))
+        tell.at(end + record.line.offset + record.line.size)
+    if source.digest() != found.digest:
+        raise InputError(
+            f"{path} was changed while it was imported", hint="import it again; nothing is added twice"
+        )
+    sessions = tuple(importing.finish(stream, str(path), found.digest) for stream in mapper.streams.values())
+    tell.end()
+    return mapper.tally.totals(kind.name, sessions)
+
+
+class _Teller:
+    """Calls ``progress`` now and then."""
+
+    def __init__(self, progress: Progress | None, total: int) -> None:
+        self._progress = progress
+        self._total = total
+        self._told = -PROGRESS_BYTES
+
+    def at(self, done: int) -> None:
+        if self._progress is not None and done - self._told >= PROGRESS_BYTES:
+            self._told = done
+            self._progress(min(done, self._total), self._total)
+
+    def end(self) -> None:
+        if self._progress is not None:
+            self._progress(self._total, self._total)
+
+
+@dataclass(slots=True)
+class _Batch:
+    """What waits to be appended to one stream, and where the lines before it came to stand."""
+
+    waiting: list[Mapped] = field(default_factory=list)
+    events: int = 0
+    size: int = 0
+    added: int = 0
+    lines: list[int] = field(default_factory=list)
+    firsts: list[int] = field(default_factory=list)
+    lasts: list[int] = field(default_factory=list)
+
+    def range(self, start: int, stop: int) -> tuple[int, int]:
+        """The sequences of the events of lines ``start`` up to and without ``stop``; none is (n + 1, n)."""
+        begin, end = bisect_left(self.lines, start), bisect_left(self.lines, stop)
+        if begin == end:
+            before = self.lasts[end - 1] if end else 1
+            return before + 1, before
+        return self.firsts[begin], self.lasts[end - 1]
+
+
+class _Importing:
+    """Appends what the mapper makes, stream by stream, in batches."""
+
+    def __init__(self, target: ImportTarget) -> None:
+        self._target = target
+        self._batches: dict[str, _Batch] = {}
+
+    def open(self, kind: Format, session: Session) -> Stream:
+        """The conversation of a session, found or opened."""
+        conversation = self._target.conversation(conversation_name(kind, session.name), kind.agent)
+        self._batches[session.name] = _Batch()
+        return Stream(kind, session, conversation)
+
+    def take(self, mapped: Mapped) -> None:
+        """Queue the drafts of a line."""
+        batch = self._batches[mapped.stream.session.name]
+        if mapped.compaction is not None:
+            # Which sequences it covers is known once the records before it stand in the stream.
+            self._flush(mapped.stream, batch)
+            first, last = batch.range(*mapped.covers)
+            at = mapped.drafts.index(mapped.compaction)
+            data = {**mapped.compaction.data, "from_sequence": first, "to_sequence": last}
+            mapped.drafts[at] = replace(mapped.compaction, data=data)
+        batch.waiting.append(mapped)
+        batch.events += len(mapped.drafts)
+        batch.size += mapped.size
+        if batch.events >= BATCH_EVENTS or batch.size >= BATCH_BYTES:
+            self._flush(mapped.stream, batch)
+
+    def _flush(self, stream: Stream, batch: _Batch) -> None:
+        if not batch.waiting:
+            return
+        drafts = [draft for mapped in batch.waiting for draft in mapped.drafts]
+        placed = iter(self._target.append(stream.conversation, drafts))
+        for mapped in batch.waiting:
+            found = [next(placed) for _ in mapped.drafts]
+            batch.added += found[0].added
+            batch.lines.append(mapped.line)
+            batch.firsts.append(found[0].sequence)
+            batch.lasts.append(found[-1].sequence)
+        batch.waiting.clear()
+        batch.events = batch.size = 0
+
+    def finish(self, stream: Stream, path: str, digest: bytes) -> Imported:
+        """Append what is left, and the fact of the import."""
+        batch = self._batches[stream.session.name]
+        self._flush(stream, batch)
+        conversation = stream.conversation
+        self._target.append(conversation, [stream.imported(path, digest, self._target.now_ms())])
+        return Imported(
+            stream.session.name,
+            stream.name,
+            conversation.stream_id,
+            stream.records,
+            batch.added,
+            stream.refused,
+        )

@@ -1,0 +1,106 @@
+"""One session on its way into its conversation: what the second reading remembers from line to line."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from dataclasses import dataclass
+from typing import Final
+
+from counterfoil.core.event import Draft, Part
+from counterfoil.core.forms import parse_outside_time, time_text
+from counterfoil.errors import InvalidForm
+from counterfoil.importers.entry import Entry, Format
+from counterfoil.importers.identity import Source
+from counterfoil.importers.reader import Line
+from counterfoil.importers.survey import Place, Session
+from counterfoil.importers.target import ImportedConversation
+
+EPOCH: Final = "1970-01-01T00:00:00.000Z"
+"""``occurred_at`` in a session that names no time at all; the content then says ``time_assumed``."""
+
+IMPORTER: Final = {"type": "system", "id": "importer"}
+"""The actor of what no agent or user did: records kept for their own sake, refusals, the import itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A tool call or result seen first, waiting for the other."""
+
+    step_id: str
+    memo: str
+    name: str | None
+    event_id: str
+
+
+class Stream:
+    """The state of one session while its lines go by in order."""
+
+    def __init__(self, kind: Format, session: Session, conversation: ImportedConversation) -> None:
+        self.format = kind
+        self.session = session
+        self.conversation = conversation
+        self.name = conversation_name(kind, session.name)
+        self.agent = {"type": "agent", "id": kind.agent}
+        # A user whom nobody has named yet is the stream key (FORMAT 3).
+        self.user = {"type": "user", "id": conversation.material.key_id}
+        self.records = 0
+        self.refused = 0
+        self.responded: set[str] = set()
+        self.steps: dict[Place, Step] = {}
+        self.compacted_line = 0
+        self._occurrences: Counter[bytes] = Counter()
+        self._digest = hashlib.sha256()
+        self._time = outside_time(session.time)
+        self._branched_at = outside_time(session.branched_at)
+
+    def source(self, line: Line) -> Source:
+        """What the ids of this line's events are derived from."""
+        self.records += 1
+        self._digest.update(line.digest)
+        occurrence = self._occurrences[line.digest]
+        self._occurrences[line.digest] += 1
+        data = line.data if line.whole else b"sha256:" + line.digest
+        return Source(self.conversation.material, self.name, occurrence, data)
+
+    def time(self, entry: Entry | None) -> tuple[str, tuple[str, ...]]:
+        """When the record was made, with the flags that go with it; without a time of its own, that of the last."""
+        own = outside_time(entry.time) if entry is not None else None
+        if own is None:
+            return self._time or EPOCH, ("time_assumed",)
+        self._time = own
+        inherited = self._branched_at is not None and own < self._branched_at
+        return own, (("inherited",) if inherited else ())
+
+    def imported(self, path: str, digest: bytes, now_ms: int) -> Draft:
+        """The fact that this session was imported from this file; the same lines again make the same id."""
+        source = Source(self.conversation.material, self.name, 0, self._digest.digest())
+        content = {
+            "source": {"format": self.format.name},
+            "path": path,
+            "session": self.session.name,
+            "sha256": digest.hex(),
+        }
+        return Draft(
+            event_id=source.id("evt", "transcript"),
+            event_type="transcript.imported",
+            occurred_at=time_text(now_ms),
+            actor=IMPORTER,
+            data={"format": self.format.name, "records": self.records, "refused": self.refused},
+            parts=(Part(content),),
+        )
+
+
+def conversation_name(kind: Format, session: str) -> str:
+    """The conversation's name: the session id behind the format's name, apart from the application's own names."""
+    return f"{kind.name}:{session}"
+
+
+def outside_time(time: str | int | None) -> str | None:
+    """A time of FORMAT 1 for text with zone or milliseconds since the epoch; None for anything else."""
+    try:
+        if isinstance(time, str):
+            return parse_outside_time(time)[0]
+        return None if time is None else time_text(time)
+    except InvalidForm:
+        return None
