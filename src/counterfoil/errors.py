@@ -443,6 +443,12 @@ class EffectFailed(EffectError):
     code = "effect_failed"
 
 
+class ResultNotKept(EffectError):
+    """The effect succeeded and is not sent again, but its result had no form in which it could be recorded."""
+
+    code = "result_not_kept"
+
+
 class ModelFailed(EffectError):
     """The model call raised; the failure is recorded as ``provider.failed``."""
 
