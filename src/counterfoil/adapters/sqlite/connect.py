@@ -1,0 +1,144 @@
+"""Connections to ``ledger.db``: their settings, and a small pool of readers."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import threading
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+from counterfoil.adapters.sqlite.faults import is_undecodable
+from counterfoil.errors import SchemaUnknown
+
+SQLITE_MIN: Final = (3, 37)
+"""STRICT tables came with 3.37."""
+AUTOCHECKPOINT_PAGES: Final = 1000
+"""A longer log doubles a lone commit and triples its p99 (DESIGN 4)."""
+WAL_BYTES_KEPT: Final = 64 * 1024 * 1024
+"""A log that a long reader made grow is cut back to this when it starts again."""
+CACHE_KIB: Final = 16 * 1024
+STATEMENTS_CACHED: Final = 256
+IDLE_READERS_MAX: Final = 8
+
+Params = tuple[Any, ...]
+
+
+def check_library() -> None:
+    """Refuse a SQLite that lacks what the schema uses."""
+    if sqlite3.sqlite_version_info < SQLITE_MIN:
+        raise SchemaUnknown(
+            f"SQLite {sqlite3.sqlite_version} is too old: the ledger's tables need {'.'.join(map(str, SQLITE_MIN))}",
+            hint="use a Python built with a newer SQLite",
+        )
+
+
+def connect(path: Path, mode: str, busy_s: float, *, immutable: bool = False) -> sqlite3.Connection:
+    """A connection in autocommit, usable from any thread (one at a time). ``mode`` is rwc, rw or ro.
+
+    Raises sqlite3 errors as they are; the caller knows what it was doing.
+    """
+    uri = f"file:{quote(str(path.resolve()))}?mode={mode}" + ("&immutable=1" if immutable else "")
+    return sqlite3.connect(
+        uri,
+        uri=True,
+        timeout=busy_s,
+        isolation_level=None,
+        check_same_thread=False,
+        cached_statements=STATEMENTS_CACHED,
+    )
+
+
+def prepare_writer(connection: sqlite3.Connection) -> None:
+    """Settings of the one connection that writes; each is a requirement of DESIGN 4."""
+    connection.execute("PRAGMA journal_mode = WAL")
+    for setting in (
+        "synchronous = FULL",
+        f"wal_autocheckpoint = {AUTOCHECKPOINT_PAGES}",
+        f"journal_size_limit = {WAL_BYTES_KEPT}",
+        "recursive_triggers = ON",
+        "foreign_keys = ON",
+        "fullfsync = ON",  # macOS: a plain fsync does not reach the disk there
+        "checkpoint_fullfsync = ON",
+        "trusted_schema = OFF",
+        f"cache_size = -{CACHE_KIB}",
+    ):
+        connection.execute(f"PRAGMA {setting}")
+
+
+def prepare_reader(connection: sqlite3.Connection) -> None:
+    """Settings of a connection that reads."""
+    for setting in ("query_only = ON", "trusted_schema = OFF", f"cache_size = -{CACHE_KIB}"):
+        connection.execute(f"PRAGMA {setting}")
+
+
+def _lenient(raw: bytes) -> str | bytes:
+    """Text where it is text; the raw bytes where somebody wrote something else, for verify to name."""
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return raw
+
+
+def fetch(connection: sqlite3.Connection, sql: str, params: Params = ()) -> list[tuple[Any, ...]]:
+    """All rows, columns as they lie in the store even when they are not what we wrote."""
+    try:
+        return connection.execute(sql, params).fetchall()
+    except sqlite3.OperationalError as error:
+        if not is_undecodable(error):
+            raise
+    connection.text_factory = _lenient
+    try:
+        return connection.execute(sql, params).fetchall()
+    finally:
+        connection.text_factory = str
+
+
+class Readers:
+    """Idle reading connections, handed out one to a thread at a time."""
+
+    def __init__(self, path: Path, busy_s: float, *, immutable: bool = False) -> None:
+        self._path = path
+        self._busy_s = busy_s
+        self._immutable = immutable
+        self._lock = threading.Lock()
+        self._idle: list[sqlite3.Connection] = []
+        self._closed = False
+
+    def take(self) -> sqlite3.Connection:
+        """An idle connection or a new one. Raises sqlite3 errors as they are."""
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+        connection = connect(self._path, "ro", self._busy_s, immutable=self._immutable)
+        prepare_reader(connection)
+        return connection
+
+    def give(self, connection: sqlite3.Connection) -> None:
+        """Take a healthy connection back; more than a few are closed."""
+        with self._lock:
+            if not self._closed and len(self._idle) < IDLE_READERS_MAX:
+                self._idle.append(connection)
+                return
+        close_quietly(connection)
+
+    def close(self) -> None:
+        """Close the idle ones; those in use are closed when they come back."""
+        with self._lock:
+            idle, self._idle, self._closed = self._idle, [], True
+        for connection in idle:
+            close_quietly(connection)
+
+    def drop_idle(self) -> None:
+        """Close the idle ones and go on."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            close_quietly(connection)
+
+
+def close_quietly(connection: sqlite3.Connection) -> None:
+    """Close a connection that may be beyond help: nothing it says now changes what is on disk."""
+    with contextlib.suppress(sqlite3.Error):
+        connection.close()

@@ -1,0 +1,86 @@
+"""Every sqlite3 error as one of ours, at the adapter's edge, each with its way out."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from counterfoil.errors import (
+    CounterfoilError,
+    InternalError,
+    LedgerNotFound,
+    SchemaUnknown,
+    StoreBusy,
+    StoreCorrupt,
+    StoreFull,
+    StoreIO,
+    StoreReadOnly,
+)
+
+UNDECODABLE = "Could not decode to UTF-8"
+
+_HINTS = {
+    "io": "see the system's log for the device, then send the same events with the same ids again",
+    "read_only": "give this user write permission on the directory, or open with read_only=True",
+    "schema": "restore the last backup; the tables were changed by another program",
+}
+
+
+def primary_code(error: sqlite3.Error) -> int:
+    """The primary result code; 0 when the error did not come from SQLite itself."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
+def extended_name(error: sqlite3.Error) -> str:
+    """The extended result code by name, such as ``SQLITE_IOERR_FSYNC``."""
+    return str(getattr(error, "sqlite_errorname", "") or type(error).__name__)
+
+
+def is_undecodable(error: sqlite3.Error) -> bool:
+    """Whether a text column holds bytes that are no UTF-8; only somebody behind our back writes such."""
+    return UNDECODABLE in str(error)
+
+
+def translate(error: sqlite3.Error, path: Path, doing: str) -> CounterfoilError:
+    """Our error for one of sqlite3; ``doing`` completes "cannot … PATH"."""
+    name = extended_name(error)
+    said = f"cannot {doing} {path}: {error} [{name}]"
+    fields = {"path": str(path), "sqlite": name}
+    match primary_code(error):
+        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+            return StoreBusy(said, **fields)
+        case sqlite3.SQLITE_FULL:
+            return StoreFull(said, **fields)
+        case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM | sqlite3.SQLITE_AUTH:
+            return StoreReadOnly(said, hint=_HINTS["read_only"], **fields)
+        case sqlite3.SQLITE_CORRUPT:
+            return StoreCorrupt(said, **fields)
+        case sqlite3.SQLITE_NOTADB:
+            return StoreCorrupt(
+                said, hint="if it is a ledger, its first page is damaged: restore the last backup", **fields
+            )
+        case sqlite3.SQLITE_IOERR | sqlite3.SQLITE_NOMEM | sqlite3.SQLITE_PROTOCOL:
+            return StoreIO(said, hint=_HINTS["io"], **fields)
+        case sqlite3.SQLITE_CANTOPEN:
+            return _cannot_open(said, path, fields)
+        case sqlite3.SQLITE_ERROR if str(error).startswith("no such"):
+            return SchemaUnknown(said, hint=_HINTS["schema"], **fields)
+        case _:
+            return InternalError(said, **fields)
+
+
+def _cannot_open(said: str, path: Path, fields: dict[str, str]) -> CounterfoilError:
+    if not path.exists():
+        return LedgerNotFound(said, **fields)
+    return StoreReadOnly(said, hint=_HINTS["read_only"], **fields)
+
+
+@contextmanager
+def translated(path: Path, doing: str) -> Iterator[None]:
+    """Run a block whose sqlite3 errors leave as ours."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise translate(error, path, doing) from error

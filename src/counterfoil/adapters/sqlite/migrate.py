@@ -1,0 +1,146 @@
+"""Making and checking the schema: numbered steps, forward only, one transaction each.
+
+A database is opened only when it says it is a ledger of a schema this build knows and holds every table of it.
+Newer, unknown and half-made schemas are refused; nothing is mended in silence, except that guards somebody
+dropped are put back when the ledger is opened for writing.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from counterfoil.adapters.sqlite.schema import APPLICATION_ID, INDEXES, SCHEMA, TABLES, TRIGGERS
+from counterfoil.errors import LedgerNotFound, SchemaTooNew, SchemaUnknown
+
+RUNTIME_SCHEMA: Final = 1
+"""The normalized runtime store of ADR 0175, which had no event ledger."""
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One step: takes the database from the schema before ``number`` to ``number``."""
+
+    number: int
+    name: str
+    apply: Callable[[sqlite3.Connection], None]
+
+
+def _make_schema_2(connection: sqlite3.Connection) -> None:
+    for statement in (*TABLES.values(), *INDEXES.values(), *TRIGGERS.values()):
+        connection.execute(statement)
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+
+
+FROM_NOTHING: Final = Migration(SCHEMA, "make schema 2 in an empty database", _make_schema_2)
+MIGRATIONS: Final[Mapping[int, Migration]] = {}
+"""Steps by the schema they start from. Schema 2 is the first with a ledger, so there is none yet."""
+
+
+def ensure_schema(connection: sqlite3.Connection, path: Path, *, create: bool, ledger_id: str | None) -> None:
+    """Bring the database to this build's schema, each step in one transaction; the caller holds the turn.
+
+    Raises ``SchemaTooNew`` or ``SchemaUnknown``; ``LedgerNotFound`` for an empty database unless ``create``.
+    """
+    if not _objects(connection):
+        if not create or ledger_id is None:
+            raise LedgerNotFound(f"{path} is empty: no ledger was made here", path=str(path))
+        _step(connection, FROM_NOTHING, {"ledger_id": ledger_id})
+    number = check_schema(connection, path, steps=MIGRATIONS)
+    while number != SCHEMA:
+        step = MIGRATIONS[number]
+        _step(connection, step, {})
+        number = step.number
+    _restore_guards(connection)
+
+
+def check_schema(
+    connection: sqlite3.Connection, path: Path, *, steps: Mapping[int, Migration] | None = None
+) -> int:
+    """The schema number, if this build can work with it (or has a step that starts from it)."""
+    present = _objects(connection)
+    number = _number(connection, present, path)
+    if number > SCHEMA:
+        raise SchemaTooNew(
+            f"{path} has schema {number}; this version of Counterfoil knows schema {SCHEMA}",
+            path=str(path),
+            schema=number,
+            known=SCHEMA,
+        )
+    if number < SCHEMA and number not in (steps or {}):
+        raise SchemaUnknown(
+            f"{path} has schema {number}, the older runtime store without a ledger; "
+            "this version cannot take it over",
+            hint="keep the file; a later version brings the migration from schema 1",
+            path=str(path),
+            schema=number,
+        )
+    missing = sorted(set(TABLES) - present)
+    if number == SCHEMA and missing:
+        raise SchemaUnknown(
+            f"{path} says schema {SCHEMA} but lacks the tables {', '.join(missing)}: it is half made",
+            hint="restore the last backup",
+            path=str(path),
+            missing=missing,
+        )
+    return number
+
+
+def read_meta(connection: sqlite3.Connection, name: str) -> str | None:
+    """One value of the table that says what this file is."""
+    row = connection.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
+    return None if row is None else str(row[0])
+
+
+def _objects(connection: sqlite3.Connection) -> set[str]:
+    rows = connection.execute("SELECT name FROM sqlite_master WHERE name NOT LIKE 'sqlite!_%' ESCAPE '!'")
+    return {str(name) for (name,) in rows}
+
+
+def _number(connection: sqlite3.Connection, present: set[str], path: Path) -> int:
+    stored = (
+        read_meta(connection, "schema") if "meta" in present and _has_columns(connection, "meta") else None
+    )
+    if stored is not None and stored.isascii() and stored.isdigit():
+        return int(stored)
+    if stored is None and connection.execute("PRAGMA user_version").fetchone()[0] == RUNTIME_SCHEMA:
+        return RUNTIME_SCHEMA
+    raise SchemaUnknown(
+        f"{path} is not a ledger: "
+        + ("its schema number is unreadable" if stored else "it has no schema number"),
+        hint="name a directory that holds a ledger, or an empty one",
+        path=str(path),
+    )
+
+
+def _has_columns(connection: sqlite3.Connection, table: str) -> bool:
+    # Another program may well have a table called meta.
+    columns = {str(row[1]) for row in connection.execute(f"PRAGMA table_info({table})")}
+    return {"name", "value"} <= columns
+
+
+def _step(connection: sqlite3.Connection, migration: Migration, values: Mapping[str, str]) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        migration.apply(connection)
+        for name, value in {**values, "schema": str(migration.number)}.items():
+            connection.execute("INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)", (name, value))
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _restore_guards(connection: sqlite3.Connection) -> None:
+    present = _objects(connection)
+    lost = [sql for name, sql in (INDEXES | TRIGGERS).items() if name not in present]
+    if not lost:
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    for statement in lost:
+        connection.execute(statement)
+    connection.execute("COMMIT")

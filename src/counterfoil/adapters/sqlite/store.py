@@ -1,0 +1,282 @@
+"""SqliteStore: the store contract on one ``ledger.db``, writing through the group-commit writer."""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from counterfoil.adapters.filesystem.turn import FileTurn
+from counterfoil.adapters.sqlite import leases
+from counterfoil.adapters.sqlite.connect import Params, Readers, close_quietly, fetch
+from counterfoil.adapters.sqlite.engine import CommitInDoubt, Engine
+from counterfoil.adapters.sqlite.faults import translate
+from counterfoil.adapters.sqlite.plan import Job, plan_rows, plan_unit
+from counterfoil.adapters.sqlite.read import Reads
+from counterfoil.adapters.sqlite.tables import RowTables
+from counterfoil.adapters.sqlite.transaction import WriteTransaction
+from counterfoil.errors import InvalidUnit, StoreReadOnly, StreamNotFound
+from counterfoil.store.contract import Reader
+from counterfoil.store.rows import RowChange
+from counterfoil.store.unit import Capabilities, Checkpoint, Claimed, Lease, Outcome, Unit
+from counterfoil.store.writer import GroupWriter
+
+T = TypeVar("T")
+NowMs = Callable[[], int]
+
+ROWS_PER_STATEMENT: Final = 1000
+"""Row changes of a rebuild held in memory at a time."""
+
+SAVE_CHECKPOINT: Final = (
+    "INSERT INTO checkpoint (stream, projection, version, up_to_sequence, commitment, record)"
+    " VALUES (?, ?, ?, ?, ?, ?)"
+    " ON CONFLICT (stream, projection, version) DO UPDATE SET up_to_sequence = excluded.up_to_sequence,"
+    " commitment = excluded.commitment, record = excluded.record"
+    " WHERE excluded.up_to_sequence >= checkpoint.up_to_sequence"
+)
+
+
+class SqliteStore(Reads):
+    """A ledger in one directory of a local file system. Made by ``open_sqlite``; see ``store.contract.Store``."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        ledger_id: str,
+        tables: RowTables,
+        readers: Readers,
+        now_ms: NowMs,
+        writer: GroupWriter[Job],
+        engine: Engine | None,
+        turn: FileTurn | None,
+    ) -> None:
+        super().__init__(self._ask, tables)
+        self._path = path
+        self._ledger_id = ledger_id
+        self._readers = readers
+        self._clock = now_ms
+        self._writer = writer
+        self._engine = engine
+        self._turn = turn
+
+    # ---- what it is ----------------------------------------------------------------------------------------------
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Durable, and shared by the processes of one machine."""
+        return Capabilities(durable=True, shared=True, engine="sqlite")
+
+    @property
+    def ledger_id(self) -> str:
+        """See ``Store.ledger_id``."""
+        return self._ledger_id
+
+    @property
+    def read_only(self) -> bool:
+        """Whether this handle refuses to write."""
+        return self._engine is None
+
+    @property
+    def stale_tables(self) -> frozenset[str]:
+        """Declared row tables that appeared or changed after events were recorded: ``rebuild_rows(None, …)``."""
+        return self._tables.stale
+
+    def now_ms(self) -> int:
+        """See ``Store.now_ms``."""
+        return self._clock()
+
+    # ---- writing -------------------------------------------------------------------------------------------------
+
+    def append(self, units: Sequence[Unit]) -> Future[list[Outcome]]:
+        """See ``Store.append``.
+
+        A call from an event loop's thread never blocks: a full queue refuses at once. Raises what says that this
+        handle cannot write at all: ``StoreReadOnly``, ``StoreClosed``, ``HandleForked``, ``QueueFull``.
+        """
+        self._writing()
+        jobs = [plan_unit(self._tables, unit) for unit in units]
+        events = size = 0
+        for job in jobs:
+            events += job.events
+            size += job.size
+        return self._writer.submit(jobs, events, size, block=not _on_event_loop())
+
+    def claim(
+        self, stream_id: str, owner: str, ttl_ms: int, expect_token: int, unit: Unit | None = None
+    ) -> Claimed:
+        """See ``Store.claim``."""
+        job = None if unit is None else plan_unit(self._tables, unit)
+
+        def work(transaction: WriteTransaction) -> Claimed:
+            return leases.claim(transaction, stream_id, owner, ttl_ms, expect_token, job)
+
+        def landed(claimed: Claimed, connection: sqlite3.Connection) -> bool:
+            lease = claimed.lease
+            rows = fetch(
+                connection,
+                "SELECT token, lease_owner, lease_until FROM head"
+                " WHERE stream = (SELECT number FROM stream WHERE stream_id = ?)",
+                (stream_id,),
+            )
+            return rows == [(lease.token, lease.owner, lease.expires_at_ms)]
+
+        return self._transact(work, landed)
+
+    def renew(self, lease: Lease, ttl_ms: int) -> Lease:
+        """See ``Store.renew``."""
+        return self._transact(lambda transaction: leases.renew(transaction, lease, ttl_ms))
+
+    def release(self, lease: Lease) -> None:
+        """See ``Store.release``."""
+        self._transact(lambda transaction: leases.release(transaction, lease))
+
+    def save_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """See ``Store.save_checkpoint``. Of each projection and version only the furthest is kept."""
+        self._transact(lambda transaction: _save_checkpoint(transaction, checkpoint))
+
+    def rebuild_rows(self, stream_id: str | None, changes: Iterable[RowChange]) -> None:
+        """See ``Store.rebuild_rows``. ``changes`` are taken a thousand at a time, inside the transaction."""
+
+        def work(transaction: WriteTransaction) -> None:
+            _clear_rows(transaction, self._tables, stream_id)
+            source = iter(changes)
+            while some := list(islice(source, ROWS_PER_STATEMENT)):
+                transaction.change_rows(plan_rows(self._tables, some))
+                transaction.flush_rows()
+
+        self._transact(work)
+        if stream_id is None:
+            self._tables.stale = frozenset()
+
+    def _transact(
+        self,
+        work: Callable[[WriteTransaction], T],
+        landed: Callable[[T, sqlite3.Connection], bool] | None = None,
+    ) -> T:
+        """Run ``work`` as one transaction in the order of the queue.
+
+        ``landed`` tells whether a transaction whose commit failed was recorded all the same; without it that
+        stays unknown, and the caller may simply call again.
+        """
+        engine = self._writing()
+
+        def alone() -> T:
+            try:
+                return engine.transact(work)
+            except CommitInDoubt as doubt:
+                answer: T = doubt.answer  # type: ignore[assignment]  # what ``work`` returned
+                if landed is not None and engine.resolve(doubt, partial(landed, answer)):
+                    return answer
+                raise doubt.error from doubt
+
+        return self._writer.call(alone).result()
+
+    def _writing(self) -> Engine:
+        self._writer.check_usable()
+        if self._engine is None:
+            raise StoreReadOnly(
+                f"{self._path} was opened for reading only",
+                hint="open it without read_only",
+                path=str(self._path),
+            )
+        return self._engine
+
+    # ---- reading -------------------------------------------------------------------------------------------------
+
+    def _ask(self, sql: str, params: Params) -> list[tuple[Any, ...]]:
+        self._writer.check_usable()
+        with self._reader() as connection:
+            return fetch(connection, sql, params)
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Reader]:
+        """See ``Store.snapshot``: one read transaction. The log cannot be cut while it lasts, so keep it short."""
+        self._writer.check_usable()
+        with self._reader() as connection:
+            connection.execute("BEGIN")
+            # A read transaction begins with the first read, not with BEGIN.
+            fetch(connection, "SELECT 1 FROM meta LIMIT 1")
+
+            def ask(sql: str, params: Params) -> list[tuple[Any, ...]]:
+                self._writer.check_usable()
+                try:
+                    return fetch(connection, sql, params)
+                except sqlite3.Error as error:
+                    raise translate(error, self._path, "read") from error
+
+            yield Reads(ask, self._tables)
+
+    @contextmanager
+    def _reader(self) -> Iterator[sqlite3.Connection]:
+        """A reading connection for this block; one that met an error is not used again."""
+        try:
+            connection = self._readers.take()
+        except sqlite3.Error as error:
+            raise translate(error, self._path, "open") from error
+        try:
+            yield connection
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+        except sqlite3.Error as error:
+            close_quietly(connection)
+            raise translate(error, self._path, "read") from error
+        except BaseException:
+            close_quietly(connection)
+            raise
+        self._readers.give(connection)
+
+    def close(self) -> None:
+        """See ``Store.close``."""
+        self._writer.close()
+        self._readers.close()
+        if self._engine is not None:
+            self._engine.drop()
+        if self._turn is not None:
+            self._turn.close()
+
+
+def _on_event_loop() -> bool:
+    """Whether this thread runs an asyncio loop right now; asyncio is not imported to find out."""
+    asyncio = sys.modules.get("asyncio")
+    return asyncio is not None and asyncio._get_running_loop() is not None  # noqa: SLF001 - exported for this use
+
+
+def _save_checkpoint(transaction: WriteTransaction, checkpoint: Checkpoint) -> None:
+    head = transaction.head(checkpoint.stream_id)
+    if head is None:
+        raise StreamNotFound(f"there is no stream {checkpoint.stream_id}", stream_id=checkpoint.stream_id)
+    if not 0 <= checkpoint.up_to_sequence <= head.seq:
+        raise InvalidUnit(
+            f"a checkpoint of {checkpoint.projection} claims sequence {checkpoint.up_to_sequence} "
+            f"of {checkpoint.stream_id}, whose head is {head.seq}",
+            hint="fold what the ledger holds, then save",
+            head=head.head(),
+        )
+    transaction.cursor.execute(
+        SAVE_CHECKPOINT,
+        (
+            head.number,
+            checkpoint.projection,
+            checkpoint.version,
+            checkpoint.up_to_sequence,
+            checkpoint.commitment,
+            checkpoint.record,
+        ),
+    )
+
+
+def _clear_rows(transaction: WriteTransaction, tables: RowTables, stream_id: str | None) -> None:
+    for table in tables.declared.values():
+        if stream_id is None:
+            transaction.cursor.execute(table.clear)
+        elif table.clear_stream is not None:
+            transaction.cursor.execute(table.clear_stream, (stream_id,))
+    if stream_id is None:
+        transaction.cursor.execute("UPDATE row_table SET stale = 0")

@@ -1,0 +1,215 @@
+"""One write transaction: heads as it has moved them, and the inserts it still holds back.
+
+Events, records and row changes are gathered and written with as few statements as possible: each statement gives
+the interpreter lock away, and a busy event loop takes its time to give it back.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Any, Final
+
+from counterfoil.adapters.sqlite.heads import HeadCache, HeadState
+from counterfoil.adapters.sqlite.plan import Job, RowStep
+from counterfoil.adapters.sqlite.schema import PARTS_PER_EVENT
+from counterfoil.core.event import event_hash, splice
+from counterfoil.core.forms import time_text
+from counterfoil.core.genesis import Genesis
+from counterfoil.core.limits import SEQUENCE_MAX
+from counterfoil.errors import InvalidUnit
+from counterfoil.store.rows import RecordedAtOf, SequenceOf
+from counterfoil.store.unit import Position, Receipt
+
+ADD_EVENT: Final = (
+    "INSERT INTO event (position, stream, seq, event_id, event_type, run_id, recorded_at, header, hash)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+ADD_RECORD: Final = "INSERT INTO event_content (slot, record) VALUES (?, ?)"
+ADD_STREAM: Final = "INSERT INTO stream (stream_id, tenant, kind, genesis) VALUES (?, ?, ?, ?)"
+ADD_HEAD: Final = "INSERT INTO head (stream, seq, hash) VALUES (?, ?, ?)"
+SET_HEAD: Final = (
+    "UPDATE head SET seq = ?, hash = ?, token = ?, lease_owner = ?, lease_until = ? WHERE stream = ?"
+)
+
+
+class WriteTransaction:
+    """What one ``BEGIN IMMEDIATE`` … ``COMMIT`` does. The engine begins, commits and rolls back."""
+
+    def __init__(self, connection: sqlite3.Connection, cache: HeadCache, now_ms: int) -> None:
+        self.connection = connection
+        self.cursor = connection.cursor()
+        self.now_ms = now_ms
+        self._time = time_text(now_ms)
+        self._cache = cache
+        self._heads: dict[str, HeadState] = {}
+        self._moved: dict[str, HeadState] = {}
+        self._position = cache.next_position(connection)
+        self._events: list[tuple[Any, ...]] = []
+        self._records: list[tuple[int, bytes]] = []
+        self._rows: list[tuple[str, list[tuple[Any, ...]]]] = []
+
+    # ---- heads -------------------------------------------------------------------------------------------------
+
+    def head(self, stream_id: str) -> HeadState | None:
+        """The stream's head as this transaction has left it, or None if there is no such stream."""
+        mine = self._heads.get(stream_id)
+        if mine is None:
+            known = self._cache.get(self.connection, stream_id)
+            if known is None:
+                return None
+            mine = self._heads[stream_id] = known.copy()
+        return mine
+
+    def move(self, head: HeadState) -> None:
+        """Have a changed head written at the end."""
+        self._moved[head.stream_id] = head
+
+    def create(self, genesis: Genesis) -> HeadState:
+        """Make the stream; it is empty."""
+        values = (genesis.stream_id, genesis.tenant, genesis.kind, genesis.text)
+        number = self.cursor.execute(ADD_STREAM, values).lastrowid
+        assert number is not None
+        self.cursor.execute(ADD_HEAD, (number, 0, genesis.hash))
+        head = HeadState(genesis.stream_id, number, genesis.text, 0, genesis.hash)
+        self._heads[genesis.stream_id] = head
+        self._moved[genesis.stream_id] = head
+        return head
+
+    # ---- what a unit writes --------------------------------------------------------------------------------------
+
+    def place(self, job: Job) -> Receipt:
+        """Give the unit's events their sequences, hash them and hold their rows ready. Its checks have passed."""
+        now, position = self.now_ms, self._position
+        positions: list[Position] = []
+        for part in job.streams:
+            head = self.head(part.stream_id)
+            if head is None:
+                assert part.create is not None
+                head = self.create(part.create)
+            sequence, digest = head.seq, head.hash
+            if sequence + len(part.events) > SEQUENCE_MAX:
+                raise InvalidUnit(f"stream {part.stream_id} is full: it holds {SEQUENCE_MAX} events at most")
+            for event in part.events:
+                sequence += 1
+                header = splice(event, sequence, self._time, digest.hex())
+                digest = event_hash(header)
+                event_id = event.event_id
+                self._events.append(
+                    (
+                        position,
+                        head.number,
+                        sequence,
+                        event_id,
+                        event.event_type,
+                        event.run_id,
+                        now,
+                        header,
+                        digest,
+                    )
+                )
+                slot = position * PARTS_PER_EVENT
+                for record in event.records:
+                    self._records.append((slot, record))
+                    slot += 1
+                positions.append(Position(part.stream_id, sequence, event_id, now, digest))
+                position += 1
+            if part.events:
+                head.seq, head.hash = sequence, digest
+                self._moved[part.stream_id] = head
+        self._position = position
+        if job.rows:
+            self.change_rows(job.rows, positions)
+        return Receipt(tuple(positions))
+
+    def change_rows(self, steps: Sequence[RowStep], positions: Sequence[Position] = ()) -> None:
+        """Hold row changes ready, in order; neighbours of one statement go together."""
+        places: dict[str, Position] | None = None
+        for step in steps:
+            params = step.params
+            if step.late:
+                if places is None:
+                    places = {place.event_id: place for place in positions}
+                params = tuple([_filled(cell, places) for cell in params])
+            if self._rows and self._rows[-1][0] is step.sql:
+                self._rows[-1][1].append(params)
+            else:
+                self._rows.append((step.sql, [params]))
+
+    # ---- writing -------------------------------------------------------------------------------------------------
+
+    def flush_rows(self) -> None:
+        """Write the row changes held ready, so that a guard sees them."""
+        rows, self._rows = self._rows, []
+        for sql, params in rows:
+            self._run(sql, params)
+
+    def flush(self) -> None:
+        """Write everything held ready except heads. Raises sqlite3 errors as they are."""
+        if self._events:
+            events, self._events = self._events, []
+            self._run(ADD_EVENT, events)
+        if self._records:
+            records, self._records = self._records, []
+            self._run(ADD_RECORD, records)
+        if self._rows:
+            self.flush_rows()
+
+    def finish(self) -> None:
+        """Write the rest, heads last: the guard on replacing inserts looks at them."""
+        self.flush()
+        if self._moved:
+            heads = [
+                (head.seq, head.hash, head.token, head.owner, head.until, head.number)
+                for head in self._moved.values()
+            ]
+            self._run(SET_HEAD, heads)
+
+    def publish(self) -> None:
+        """After COMMIT: let the next transaction begin from here."""
+        self._cache.keep(list(self._moved.values()))
+        self._cache.advance(self._position)
+
+    def _run(self, sql: str, params: Sequence[tuple[Any, ...]]) -> None:
+        if len(params) == 1:
+            self.cursor.execute(sql, params[0])
+        else:
+            self.cursor.executemany(sql, params)
+
+    # ---- one unit at a time ----------------------------------------------------------------------------------------
+
+    def restart(self) -> None:
+        """Undo everything and begin anew; the turn is still ours, so nobody comes between."""
+        self.cursor.execute("ROLLBACK")
+        self.cursor.execute("BEGIN IMMEDIATE")
+        self._events, self._records, self._rows = [], [], []
+        self._heads, self._moved = {}, {}
+        self._position = self._cache.next_position(self.connection)
+
+    def savepoint(self) -> tuple[dict[str, HeadState], dict[str, HeadState]]:
+        """Mark this place (everything held ready is written first); the mark is for :meth:`roll_back`."""
+        self.flush()
+        self.cursor.execute("SAVEPOINT unit")
+        heads = {stream_id: head.copy() for stream_id, head in self._heads.items()}
+        return heads, {stream_id: heads[stream_id] for stream_id in self._moved}
+
+    def keep(self) -> None:
+        """Write what the unit holds ready and drop the mark."""
+        self.flush()
+        self.cursor.execute("RELEASE unit")
+
+    def roll_back(self, mark: tuple[dict[str, HeadState], dict[str, HeadState]]) -> None:
+        """Return to the mark: nothing of the unit remains."""
+        self._events, self._records, self._rows = [], [], []
+        self.cursor.execute("ROLLBACK TO unit")
+        self.cursor.execute("RELEASE unit")
+        self._heads, self._moved = mark
+
+
+def _filled(cell: Any, places: dict[str, Position]) -> Any:
+    """A cell that stood for what only the writer knows."""
+    if isinstance(cell, SequenceOf):
+        return places[cell.event_id].sequence
+    if isinstance(cell, RecordedAtOf):
+        return places[cell.event_id].recorded_at_ms
+    return cell
