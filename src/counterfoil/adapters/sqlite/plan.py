@@ -136,10 +136,13 @@ def _row_step(table: RowTable, change: RowChange, event_ids: set[str] | frozense
     match change:
         case Put(_, values):
             return _put_step(table, values, event_ids)
-        case Patch(_, key, values):
+        case Patch(_, key, values, only_in):
             check_key(table, key)
+            if only_in:
+                _check_state_column(table)
             late = _check_patch(table, values, event_ids)
-            return RowStep(table.patch(tuple(values)), (*values.values(), *key), late)
+            sql = table.patch(tuple(values), len(only_in))
+            return RowStep(sql, (*values.values(), *key, *sorted(only_in)), late)
         case Remove(_, key):
             check_key(table, key)
             return RowStep(table.remove, key, late=False)
@@ -229,11 +232,16 @@ def _check_text(table: RowTable, column: Column, text: str) -> None:
 
 def _guard_step(table: RowTable, guard: Guard) -> GuardStep:
     check_key(table, guard.key)
-    if isinstance(guard, RowIs) and guard.states and STATE_COLUMN not in table.columns:
-        raise InvalidUnit(
-            f"table {table.spec.name} has no column {STATE_COLUMN!r} to guard by", table=table.spec.name
-        )
+    if isinstance(guard, RowIs) and guard.states:
+        _check_state_column(table)
     return GuardStep(guard, table)
+
+
+def _check_state_column(table: RowTable) -> None:
+    if STATE_COLUMN not in table.columns:
+        raise InvalidUnit(
+            f"table {table.spec.name} has no column {STATE_COLUMN!r} to go by", table=table.spec.name
+        )
 
 
 def _undeclared(table: RowTable, name: str) -> InvalidUnit:

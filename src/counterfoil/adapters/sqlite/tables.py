@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from counterfoil.adapters.sqlite.connect import fetch
 from counterfoil.errors import ConfigInvalid, InvalidUnit, SchemaTooNew
-from counterfoil.store.rows import VERSION_COLUMN, Cell, Column, Key, Row, TableSpec
+from counterfoil.store.rows import STATE_COLUMN, VERSION_COLUMN, Cell, Column, Key, Row, TableSpec
 
 PREFIX: Final = "row_"
 """Before the name of every row table, so that a feature may call its table ``event`` or ``head``."""
@@ -36,7 +36,7 @@ class RowTable:
     clear: str = field(init=False)
     clear_stream: str | None = field(init=False)
     all_columns: tuple[str, ...] = field(init=False)
-    _patches: dict[tuple[str, ...], str] = field(init=False, default_factory=dict)
+    _patches: dict[tuple[tuple[str, ...], int], str] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         check_spec(self.spec)
@@ -59,15 +59,17 @@ class RowTable:
             self.clear_stream = f"DELETE FROM {table} WHERE {_q(self.spec.stream_column)} = ?"
         self.clear = f"DELETE FROM {table}"
 
-    def patch(self, names: tuple[str, ...]) -> str:
-        """Takes the named columns in order, then the key."""
-        found = self._patches.get(names)
+    def patch(self, names: tuple[str, ...], states: int = 0) -> str:
+        """Takes the named columns in order, then the key, then as many states as the row may be in (0: any)."""
+        found = self._patches.get((names, states))
         if found is None:
             changed = ", ".join(
                 [*(f"{_q(name)} = ?" for name in names), f"{VERSION_COLUMN} = {VERSION_COLUMN} + 1"]
             )
             found = f"UPDATE {PREFIX}{self.spec.name} SET {changed} WHERE {_equal(self.spec.key, ' AND ')}"
-            self._patches[names] = found
+            if states:
+                found += f" AND {_q(STATE_COLUMN)} IN ({', '.join('?' * states)})"
+            self._patches[names, states] = found
         return found
 
     def row(self, cells: Sequence[Any]) -> Row:
@@ -109,7 +111,9 @@ class RowTable:
     def _beyond(self, names: tuple[str, ...], after: Key, *, descending: bool) -> tuple[str, list[Cell]]:
         """Rows after a row. NULL sorts first in SQLite, but compares with nothing, so it needs words of its own."""
         sign = "<" if descending else ">"
-        if all(self._never_null(name) for name in names):
+        if not names:
+            return "0", []
+        if None not in after and all(self._never_null(name) for name in names):
             marks = ", ".join("?" * len(names))
             return f"({_list(names)}) {sign} ({marks})", list(after)
         choices: list[str] = []
