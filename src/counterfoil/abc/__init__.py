@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from counterfoil.abc.keys import KeyProvider, KeyRow, KeyStore, SubjectRow
+from counterfoil.abc.keys import EpochKeyProvider, KeyProvider, KeyRow, KeyStore, SubjectRow
 from counterfoil.abc.time import Clock, Ids
 
-__all__ = ["Clock", "Ids", "KeyProvider", "KeyRow", "KeyStore", "SubjectRow"]
+__all__ = ["Clock", "EpochKeyProvider", "Ids", "KeyProvider", "KeyRow", "KeyStore", "SubjectRow"]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 Arrangement = Literal["covered", "not_covered"]
 
@@ -17,7 +17,7 @@ class KeyProvider(Protocol):
     """
 
     def current(self) -> str:
-        """Id (``kek_…``) of the epoch that new keys are wrapped under."""
+        """Id (``kek_…``) of the newest KEK at hand. Raises ``KeyWithheld`` when there is none."""
         ...
 
     def wrap(self, kek_id: str, data_key: bytes) -> bytes:
@@ -34,6 +34,19 @@ class KeyProvider(Protocol):
 
     def arrangement(self) -> Arrangement:
         """Whether erasure reaches copies of the ledger: ``not_covered`` while the KEK lies beside the data."""
+        ...
+
+
+@runtime_checkable
+class EpochKeyProvider(KeyProvider, Protocol):
+    """A provider that can also make a KEK and destroy one; rotation by itself needs both."""
+
+    def new_epoch(self) -> str:
+        """Make a KEK; it is durable, and :meth:`KeyProvider.current`, when its id is returned."""
+        ...
+
+    def destroy(self, kek_id: str) -> None:
+        """Destroy a KEK for good; nothing happens if it is not there. The current one is refused."""
         ...
 
 
@@ -62,15 +75,29 @@ class SubjectRow:
 
 
 class KeyStore(Protocol):
-    """Durable rows of wrapped keys. A ``put`` that returned is on disk (FORMAT 3: before the first event)."""
+    """Durable rows of wrapped keys, and the epoch of each tenant: the KEK that its rows are wrapped under.
+
+    Any number of threads and processes may use one key store, and a handle goes on working after a fork. A ``put``,
+    ``replace`` or ``delete`` that returned is on disk (FORMAT 3: before the first event). Raises
+    :class:`counterfoil.errors.KeyStoreMissing` when the store is not there, and the errors of
+    :class:`counterfoil.errors.StoreError` when it fails.
+    """
 
     @property
     def store_id(self) -> str:
         """Identity of this key store, recorded by the ledger so that a swapped one is noticed."""
         ...
 
+    def epochs(self) -> Mapping[str, str]:
+        """For each tenant that has keys, the id of its current KEK."""
+        ...
+
     def put(self, keys: Sequence[KeyRow], subjects: Sequence[SubjectRow] = ()) -> None:
-        """Insert rows; an existing ``key_id`` is refused with :class:`counterfoil.errors.InternalError`."""
+        """Insert rows; an existing ``key_id`` is refused with :class:`counterfoil.errors.InternalError`.
+
+        Rows under a KEK that is no tenant's current one are refused with
+        :class:`counterfoil.errors.EpochMoved`: nobody wraps a key under a KEK that a rotation is about to destroy.
+        """
         ...
 
     def get(self, key_id: str) -> KeyRow | None:
@@ -82,25 +109,36 @@ class KeyStore(Protocol):
         ...
 
     def find_subject(self, lookup: bytes, stream_id: str) -> KeyRow | None:
-        """The key linked to this subject in this stream, or None."""
+        """The key linked first to this subject in this stream, or None."""
         ...
 
     def subjects_of(self, key_id: str) -> list[SubjectRow]:
-        """The links of a key."""
+        """The links of a key, in the order they were put."""
         ...
 
     def scan(self, after: str = "", limit: int = 1000) -> list[KeyRow]:
         """Rows by key id, for rotation and verification."""
         ...
 
-    def replace(self, keys: Iterable[KeyRow], subjects: Iterable[SubjectRow]) -> None:
-        """Re-wrap rows of the same ids in one transaction (rotation)."""
+    def scan_subjects(self, after: int = 0, limit: int = 1000) -> list[tuple[int, SubjectRow]]:
+        """Links with their rising positions in the order they were put, for rotation and verification."""
+        ...
+
+    def replace(
+        self, tenant: str, epoch: str, keys: Iterable[KeyRow], subjects: Iterable[SubjectRow]
+    ) -> None:
+        """Make ``epoch`` the tenant's current KEK and re-wrap rows of the same ids, in one transaction (rotation).
+
+        ``subjects`` holds every link of these keys in their order. Keys destroyed meanwhile stay destroyed. If any
+        row would stay behind under the tenant's former KEK, or a link was added meanwhile, nothing is changed and
+        :class:`counterfoil.errors.EpochMoved` is raised.
+        """
         ...
 
     def delete(self, key_ids: Iterable[str]) -> int:
-        """Destroy keys (erasure); returns how many were there."""
+        """Destroy keys with their links (erasure); returns how many keys were there."""
         ...
 
     def close(self) -> None:
-        """Release the handle."""
+        """Release the handle; idempotent."""
         ...

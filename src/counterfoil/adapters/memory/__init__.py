@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from counterfoil.adapters.memory.keystore import MemoryKeyStore
 from counterfoil.adapters.memory.store import MemoryStore
 
-__all__ = ["MemoryStore"]
+__all__ = ["MemoryKeyStore", "MemoryStore"]

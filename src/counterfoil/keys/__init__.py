@@ -1,0 +1,1 @@
+"""Keys: data keys wrapped and cached, subject links, the tenant's index key, rotation, the file provider."""

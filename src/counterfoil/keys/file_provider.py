@@ -1,0 +1,179 @@
+"""FileKeyProvider: key-encryption keys as files in ``kek/``, each 64 hex and LF, mode 0600 (FORMAT 12)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+import stat
+from pathlib import Path
+from typing import Final
+
+from counterfoil.abc.keys import Arrangement
+from counterfoil.abc.time import Ids
+from counterfoil.core.ids import is_id, ulid_decode, ulid_encode
+from counterfoil.core.keyed import KEY_BYTES
+from counterfoil.errors import InternalError, KeyDamaged, KeyWithheld
+from counterfoil.keys import wrapping
+
+DIRECTORY_MODE: Final = 0o700
+FILE_MODE: Final = 0o600
+OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
+"""Permission bits of group and others, none of which a key file may have."""
+
+_IS_KEY_TEXT: Final = re.compile(rb"[0-9a-f]{64}\n").fullmatch
+
+
+class FileKeyProvider:
+    """A ``KeyProvider`` whose key-encryption keys are files; the newest id is the current epoch.
+
+    Beside the data (the default) copying the ledger's directory copies the keys, so erasure does not reach copies;
+    whoever keeps the directory elsewhere says so with ``arrangement="covered"``. Files are read at each use, so a
+    destroyed key is gone at once and a restored one works at once. ``ids`` mints the ids of new epochs.
+    """
+
+    def __init__(self, directory: Path, ids: Ids, *, arrangement: Arrangement = "not_covered") -> None:
+        self._directory = directory
+        self._ids = ids
+        self._arrangement: Arrangement = arrangement
+
+    @property
+    def directory(self) -> Path:
+        """Where the files lie."""
+        return self._directory
+
+    def arrangement(self) -> Arrangement:
+        """See ``KeyProvider.arrangement``."""
+        return self._arrangement
+
+    def epochs(self) -> list[str]:
+        """Ids of the keys at hand, oldest first; none if the directory is not there."""
+        try:
+            names = [path.name for path in self._directory.iterdir()]
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise self._withheld(self._directory, error) from error
+        return sorted(name for name in names if is_id(name, "kek"))
+
+    def current(self) -> str:
+        """See ``KeyProvider.current``."""
+        epochs = self.epochs()
+        if not epochs:
+            raise KeyWithheld(
+                f"there is no key-encryption key in {self._directory}",
+                hint="put the kek directory of this ledger back; without it no content can be opened",
+                path=str(self._directory),
+            )
+        return epochs[-1]
+
+    def wrap(self, kek_id: str, data_key: bytes) -> bytes:
+        """See ``KeyProvider.wrap``."""
+        return wrapping.wrap(self._read(kek_id), data_key)
+
+    def unwrap(self, kek_id: str, wrapped: bytes) -> bytes:
+        """See ``KeyProvider.unwrap``."""
+        return wrapping.unwrap(kek_id, self._read(kek_id), wrapped)
+
+    def derive(self, kek_id: str, purpose: str) -> bytes:
+        """See ``KeyProvider.derive``."""
+        return wrapping.derive(self._read(kek_id), purpose)
+
+    def new_epoch(self) -> str:
+        """See ``EpochKeyProvider.new_epoch``. The directory is made too (0700); its parent must be there."""
+        kek_id = self._next_id()
+        text = secrets.token_bytes(KEY_BYTES).hex().encode() + b"\n"
+        target, beginning = self._directory / kek_id, self._directory / f".{kek_id}.new"
+        try:
+            self._make_directory()
+            _write_durably(beginning, text)
+            # The name appears only when the bytes are on disk, so a crash leaves no half key that looks current.
+            beginning.rename(target)
+            _sync_directory(self._directory)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                beginning.unlink()
+            raise KeyWithheld(
+                f"cannot make a key-encryption key in {self._directory}: {error.strerror}",
+                hint="give this user write permission on the directory and free space",
+                path=str(self._directory),
+            ) from error
+        return kek_id
+
+    def destroy(self, kek_id: str) -> None:
+        """See ``EpochKeyProvider.destroy``. The bytes are overwritten first, as far as the disk goes along."""
+        if kek_id not in self.epochs():
+            return
+        if kek_id == self.current():
+            raise InternalError(f"{kek_id} is the current key-encryption key: rotate before destroying it")
+        path = self._directory / kek_id
+        try:
+            with path.open("r+b", buffering=0) as file:
+                file.write(b"0" * 64 + b"\n")
+                os.fsync(file.fileno())
+            path.unlink()
+            _sync_directory(self._directory)
+        except OSError as error:
+            raise self._withheld(path, error) from error
+
+    def _next_id(self) -> str:
+        # The newest id is the current epoch, so a clock that went back must not mint an older one.
+        kek_id, epochs = self._ids.new("kek"), self.epochs()
+        if not epochs or kek_id > epochs[-1]:
+            return kek_id
+        return f"kek_{ulid_encode(ulid_decode(epochs[-1].removeprefix('kek_')) + 1)}"
+
+    def _make_directory(self) -> None:
+        with contextlib.suppress(FileExistsError):
+            self._directory.mkdir(mode=DIRECTORY_MODE)
+            _sync_directory(self._directory.parent)
+
+    def _read(self, kek_id: str) -> bytes:
+        if not is_id(kek_id, "kek"):
+            raise KeyDamaged("a key row names something that is no key-encryption key")
+        path = self._directory / kek_id
+        try:
+            with path.open("rb") as file:
+                mode = os.fstat(file.fileno()).st_mode
+                text = file.read(80)
+        except OSError as error:
+            raise self._withheld(path, error) from error
+        if mode & OTHERS:
+            raise KeyWithheld(
+                f"{path} can be reached by others than its owner (mode {stat.S_IMODE(mode):04o})",
+                hint=f"chmod {FILE_MODE:o} the file, and think about who may have read it",
+                path=str(path),
+            )
+        if not _IS_KEY_TEXT(text):
+            raise KeyDamaged(
+                f"{path} is not a key-encryption key: 64 hex digits in lower case and a line feed are expected",
+                hint="restore the file from its backup",
+                path=str(path),
+            )
+        return bytes.fromhex(text[:64].decode())
+
+    def _withheld(self, path: Path, error: OSError) -> KeyWithheld:
+        return KeyWithheld(
+            f"the key-encryption key {path} is not at hand: {error.strerror}",
+            hint="put the kek directory of this ledger back, readable for this user",
+            path=str(path),
+        )
+
+
+def _write_durably(path: Path, text: bytes) -> None:
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
+    try:
+        if os.write(handle, text) != len(text):
+            raise OSError(0, "the disk took only a part of the key")
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _sync_directory(directory: Path) -> None:
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
