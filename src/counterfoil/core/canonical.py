@@ -147,7 +147,11 @@ def decode(data: bytes) -> JSON:
         return decode_strictly(data)
     if not unchanged:
         return decode_strictly(data)
-    if len(data) > 2 * NESTING_MAX and data.count(b"[") + data.count(b"{") > NESTING_MAX and nesting_of(value) > NESTING_MAX:
+    if (
+        len(data) > 2 * NESTING_MAX
+        and data.count(b"[") + data.count(b"{") > NESTING_MAX
+        and nesting_of(value) > NESTING_MAX
+    ):
         return decode_strictly(data)
     return value
 
@@ -201,7 +205,9 @@ def not_canonical(data: bytes) -> CounterfoilError:
     """The error that says what keeps ``data`` from being a canonical record: the first cause by byte offset."""
     unfit = _UNFIT_FOR_HEADER.search(data)
     if unfit is not None:
-        what = "a backslash" if unfit[0] == b"\\" else f"byte 0x{unfit[0][0]:02x}, which is not printable ASCII"
+        what = (
+            "a backslash" if unfit[0] == b"\\" else f"byte 0x{unfit[0][0]:02x}, which is not printable ASCII"
+        )
         return NotCanonical(f"a signed record holds {what} at offset {unfit.start()}", offset=unfit.start())
     try:
         value = decode_strictly(data)
@@ -212,7 +218,9 @@ def not_canonical(data: bytes) -> CounterfoilError:
     if type(value) is not dict:
         return NotCanonical("a signed record is a JSON object; this is another value", offset=0)
     again = encode(value)
-    offset = next((i for i, (a, b) in enumerate(zip(again, data, strict=False)) if a != b), min(len(again), len(data)))
+    offset = next(
+        (i for i, (a, b) in enumerate(zip(again, data, strict=False)) if a != b), min(len(again), len(data))
+    )
     return NotCanonical(
         f"a signed record is not in canonical form from offset {offset} on: space, order of members or spelling",
         offset=offset,

@@ -45,9 +45,13 @@ class Registry:
         type of the product, or a second declaration that differs.
         """
         if not is_event_type(event_type):
-            raise InvalidForm("an event type reads like order.paid: 2 to 5 dotted lower-case words", hint="see FORMAT 1")
+            raise InvalidForm(
+                "an event type reads like order.paid: 2 to 5 dotted lower-case words", hint="see FORMAT 1"
+            )
         if event_type in EVENT_TYPES:
-            raise InvalidForm(f"{event_type} is a type of Counterfoil itself", hint="choose a name of your own")
+            raise InvalidForm(
+                f"{event_type} is a type of Counterfoil itself", hint="choose a name of your own"
+            )
         if type(version) is not int or version < 1:
             raise InvalidForm(f"the version of {event_type} is an integer from 1 on")
         if default_class not in CLASSES:
@@ -83,7 +87,9 @@ class Registry:
         """Every registered type and version, by name."""
         return [self._specs[key] for key in sorted(self._specs)]
 
-    def check(self, event_type: str, version: int, data: Mapping[str, Any], ignorable: bool) -> TypeSpec | None:
+    def check(
+        self, event_type: str, version: int, data: Mapping[str, Any], ignorable: bool
+    ) -> TypeSpec | None:
         """Check an event on its way in; None is returned for an undeclared type, which must be ignorable.
 
         Raises PublicFieldRefused naming field and form, or UnknownEventType for an unknown version.
@@ -103,7 +109,9 @@ class Registry:
             raise self._refused(spec, name, data)
         return spec
 
-    def _check_undeclared(self, event_type: str, version: int, data: Mapping[str, Any], ignorable: bool) -> None:
+    def _check_undeclared(
+        self, event_type: str, version: int, data: Mapping[str, Any], ignorable: bool
+    ) -> None:
         if event_type in self._names:
             raise UnknownEventType(
                 f"{event_type} is known, but not in version {version}",
@@ -134,8 +142,10 @@ class Registry:
             hint="whatever comes from outside is content (FORMAT 7)",
         )
 
-    def fault(self, event_type: str, version: int, data: Mapping[str, Any]) -> str | None:
-        """What is wrong with the stored ``data``, in words without values, or None.
+    def fault(
+        self, event_type: str, version: int, data: Mapping[str, Any], ignorable: bool = False
+    ) -> str | None:
+        """What is wrong with a stored event's public fields, in words without values, or None.
 
         Of a type that is not registered only the flat shape is checked.
         """
@@ -143,7 +153,9 @@ class Registry:
         if spec is None:
             return None if is_flat(data) else "data of an unregistered type is not flat"
         name = spec.data_check.faulty(data)
-        return None if name is None else describe_fault(spec, name, data)
+        if name is not None:
+            return describe_fault(spec, name, data)
+        return "this type is never ignorable" if ignorable and not spec.ignorable else None
 
 
 def describe_fault(spec: TypeSpec, name: str, data: Mapping[str, Any]) -> str:

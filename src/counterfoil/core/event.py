@@ -12,7 +12,15 @@ import orjson
 from counterfoil.core.canonical import JSON, encode, fits_header
 from counterfoil.core.catalogue import CLASSES, DEFAULT_CLASS, Registry
 from counterfoil.core.genesis import LEAF, Genesis
-from counterfoil.core.header import CTX, MEMBERS, ContentRef, Header, parse_event_header, read_header, same_event
+from counterfoil.core.header import (
+    CTX,
+    MEMBERS,
+    ContentRef,
+    Header,
+    parse_event_header,
+    read_header,
+    same_event,
+)
 from counterfoil.core.keyed import KeyMaterial
 from counterfoil.core.limits import HEADER_BYTES_MAX, PARTS_BYTES_MAX, PARTS_MAX, SEQUENCE_MAX
 from counterfoil.core.records import Pack, Sealed, seal_in_context
@@ -168,7 +176,9 @@ def _check_members(members: dict[str, Any], genesis: Genesis) -> None:
         if not MEMBERS[name][0](value):
             raise _refused(name)
     cause_stream = members.get("causation_stream_id")
-    if cause_stream is not None and ("causation_event_id" not in members or cause_stream == genesis.stream_id):
+    if cause_stream is not None and (
+        "causation_event_id" not in members or cause_stream == genesis.stream_id
+    ):
         raise InvalidForm(
             "causation_stream_id is given only beside causation_event_id, and only for another stream",
             member="causation_stream_id",
@@ -180,7 +190,9 @@ def _check_members(members: dict[str, Any], genesis: Genesis) -> None:
 def _refused(name: str) -> InvalidForm | InvalidId:
     form = MEMBERS[name][1]
     if name.endswith("_id") and name != "trace_id":
-        return InvalidId(f"{name} must be {form}", hint="ids from outside are content (FORMAT 1)", member=name)
+        return InvalidId(
+            f"{name} must be {form}", hint="ids from outside are content (FORMAT 1)", member=name
+        )
     return InvalidForm(f"{name} must be {form}", member=name)
 
 
@@ -189,7 +201,8 @@ def _seal_parts(
 ) -> tuple[list[dict[str, str]], tuple[bytes, ...]]:
     if len(draft.parts) > PARTS_MAX:
         raise ContentTooLarge(
-            f"{len(draft.parts)} content parts; an event has at most {PARTS_MAX}", hint="record several events"
+            f"{len(draft.parts)} content parts; an event has at most {PARTS_MAX}",
+            hint="record several events",
         )
     references: list[dict[str, str]] = []
     records: list[bytes] = []
@@ -217,7 +230,9 @@ def _encode_part(part: Part, number: int) -> bytes:
     value = part.value
     if type(value) is not dict:
         if not isinstance(value, Mapping):
-            raise InvalidForm(f"content part {number} is a JSON object, not {type(value).__name__}", part=number)
+            raise InvalidForm(
+                f"content part {number} is a JSON object, not {type(value).__name__}", part=number
+            )
         value = dict(value)
     return encode(value)
 
@@ -228,7 +243,9 @@ def _reference(
     reference = {"commitment": sealed.commitment, "sha256": sealed.sha256}
     if part.klass is not None and part.klass != default_class:
         if part.klass not in CLASSES:
-            raise InvalidForm(f"the class of content part {number} is one of {', '.join(CLASSES)}", part=number)
+            raise InvalidForm(
+                f"the class of content part {number} is one of {', '.join(CLASSES)}", part=number
+            )
         reference["class"] = part.klass
     if key_id != stream_key:
         reference["key"] = key_id

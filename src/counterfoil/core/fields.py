@@ -15,7 +15,9 @@ from counterfoil.errors import InvalidForm
 Check = Callable[[Any], bool]
 
 _FIELD_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,63}").fullmatch
-_NOTATION: Final = re.compile(r"(?P<kind>[a-z]+)(?::(?P<prefixes>[a-z,]+))?|\{(?P<choices>[A-Za-z0-9_,]+)\}").fullmatch
+_NOTATION: Final = re.compile(
+    r"(?P<kind>[a-z]+)(?::(?P<prefixes>[a-z,]+))?|\{(?P<choices>[A-Za-z0-9_,]+)\}"
+).fullmatch
 _SHAPES_KEPT_MAX: Final = 64
 
 

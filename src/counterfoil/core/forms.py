@@ -75,6 +75,11 @@ def is_time(text: object) -> bool:
     )
 
 
+def is_real_second(text: str) -> bool:
+    """Whether ``YYYY-MM-DDTHH:MM:SS`` is an instant of the calendar."""
+    return _second_of(text) is not None
+
+
 @lru_cache(maxsize=1024)
 def _second_of(text: str) -> int | None:
     """Seconds since the epoch of ``YYYY-MM-DDTHH:MM:SS``, or None; neighbouring events share a second."""
@@ -125,7 +130,9 @@ def parse_outside_time(text: str) -> tuple[str, bool]:
     exact = not leap and not (fraction or "")[3:].strip("0")
     offset = timedelta(hours=int(zone_hours or 0), minutes=int(zone_minutes or 0))
     try:
-        local = datetime(int(year), int(month), int(day), int(hour), int(minute), 59 if leap else int(second or 0))
+        local = datetime(
+            int(year), int(month), int(day), int(hour), int(minute), 59 if leap else int(second or 0)
+        )
         instant = local + offset if sign == "-" else local - offset
     except (ValueError, OverflowError):
         raise InvalidForm("no such day or time in the calendar", hint="see FORMAT 1") from None

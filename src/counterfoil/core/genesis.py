@@ -84,7 +84,9 @@ def parse_genesis(text: bytes) -> Genesis:
     except CounterfoilError as refused:
         raise GenesisInvalid(f"genesis: {refused.message}", **refused.fields) from None
     if members.get("ctx") != CTX:
-        raise UnknownFormat("the genesis is of a version this build does not know", ctx=shown_ctx(members.get("ctx")))
+        raise UnknownFormat(
+            "the genesis is of a version this build does not know", ctx=shown_ctx(members.get("ctx"))
+        )
     if members.get("suite") != SUITE:
         raise UnknownFormat("the genesis names a suite this build does not know")
     _check_members(members)
@@ -124,7 +126,11 @@ def _check_members(members: dict[str, Any]) -> None:
         ("kind", _is_kind(members["kind"]), "conversation or system/<name>"),
         ("key", is_id(members["key"], "dk"), "an id dk_…"),
         ("content", members["content"] in ("sealed", "clear"), "sealed or clear"),
-        ("continues", "continues" not in members or _is_continues(members["continues"]), "[stream id, sequence, hash]"),
+        (
+            "continues",
+            "continues" not in members or _is_continues(members["continues"]),
+            "[stream id, sequence, hash]",
+        ),
     )
     for name, fits, form in forms:
         if not fits:
@@ -134,7 +140,12 @@ def _check_members(members: dict[str, Any]) -> None:
 def _is_kind(kind: object) -> bool:
     if kind == "conversation":
         return True
-    return isinstance(kind, str) and is_label(kind) and kind.startswith(_KIND_PREFIX) and len(kind) > len(_KIND_PREFIX)
+    return (
+        isinstance(kind, str)
+        and is_label(kind)
+        and kind.startswith(_KIND_PREFIX)
+        and len(kind) > len(_KIND_PREFIX)
+    )
 
 
 def _is_continues(value: object) -> bool:

@@ -34,7 +34,10 @@ def is_plain(value: Any) -> bool:
             elif kind is list:
                 below += item
             elif kind is float:
-                if not (_FLOAT_MIN <= item < _FLOAT_MAX or -_FLOAT_MAX < item <= -_FLOAT_MIN) or item.is_integer():
+                if (
+                    not (_FLOAT_MIN <= item < _FLOAT_MAX or -_FLOAT_MAX < item <= -_FLOAT_MIN)
+                    or item.is_integer()
+                ):
                     return False
                 continue
             elif kind is bool or item is None:

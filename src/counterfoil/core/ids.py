@@ -58,7 +58,10 @@ _VALUES: Final = {letter: value for value, letter in enumerate(_ALPHABET)}
 _ULID: Final = "[0-7][0-9A-HJKMNP-TV-Z]{25}"
 _IS_ULID: Final = re.compile(_ULID).fullmatch
 _ANY_ID: Final = re.compile(f"(?:{'|'.join(PREFIXES)})_{_ULID}").fullmatch
-ID_FORMS: Final = {prefix: re.compile(f"{prefix}_{_ULID}").fullmatch for prefix in PREFIXES}
+ID_PATTERNS: Final = {prefix: f"{prefix}_{_ULID}" for prefix in PREFIXES}
+"""For each prefix the pattern of its identifiers."""
+
+ID_FORMS: Final = {prefix: re.compile(pattern).fullmatch for prefix, pattern in ID_PATTERNS.items()}
 """For each prefix the compiled form of its identifiers."""
 
 _PAIR_SHIFTS: Final = tuple(range(120, -1, -10))
@@ -103,7 +106,10 @@ def check_id(text: str, *prefixes: str) -> str:
     """``text`` itself if it is such an identifier. Raises InvalidId, which never repeats a text of another form."""
     if is_id(text, *prefixes):
         return text
-    wanted = " or ".join(f"{prefix}_… ({PREFIXES[prefix]})" for prefix in prefixes) or "an id minted by Counterfoil"
+    wanted = (
+        " or ".join(f"{prefix}_… ({PREFIXES[prefix]})" for prefix in prefixes)
+        or "an id minted by Counterfoil"
+    )
     found = f"{text[:3]}_…" if is_id(text) else "something else"
     raise InvalidId(
         f"expected {wanted}, found {found}",

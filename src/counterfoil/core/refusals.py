@@ -122,7 +122,9 @@ def _check_number(item: Any, path: Path) -> None:
     elif type(item) is float:
         if not math.isfinite(item):
             name = "NaN" if math.isnan(item) else "an infinite number"
-            raise NotEncodable(f"{name} at {where}; JSON has no such number", hint="use null or text", path=where)
+            raise NotEncodable(
+                f"{name} at {where}; JSON has no such number", hint="use null or text", path=where
+            )
     else:
         raise NotEncodable(
             f"a value of type {type(item).__qualname__} at {where} has no JSON form",
@@ -135,7 +137,9 @@ def _check_number(item: Any, path: Path) -> None:
 def _too_deep(path: Path) -> TooDeep:
     where = path_text(path)
     return TooDeep(
-        f"nesting beyond {NESTING_MAX} levels at {where}", hint="flatten the value or write it as text", path=where
+        f"nesting beyond {NESTING_MAX} levels at {where}",
+        hint="flatten the value or write it as text",
+        path=where,
     )
 
 

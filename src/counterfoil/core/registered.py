@@ -45,14 +45,18 @@ def register(
     """
     name = name or f"{kind.__module__}.{kind.__qualname__}"
     if not is_label(name):
-        raise InvalidForm(f"the class {kind.__qualname__} needs a name that is a label", hint="register(kind, name=…)")
+        raise InvalidForm(
+            f"the class {kind.__qualname__} needs a name that is a label", hint="register(kind, name=…)"
+        )
     if (encode is None) is not (decode is None):
         raise InvalidForm(f"{name}: encode and decode are given together or not at all")
     if encode is None or decode is None:
         encode, decode = _means_of(kind, name)
     known = _by_name.get(name)
     if known is not None and known.kind is not kind:
-        raise InvalidForm(f"the name {name} is taken by another registered class", hint="register(kind, name=…)")
+        raise InvalidForm(
+            f"the name {name} is taken by another registered class", hint="register(kind, name=…)"
+        )
     entry = _Registered(name, kind, encode, decode)
     _by_class[kind] = _by_name[name] = entry
     return kind
@@ -66,7 +70,9 @@ def _means_of(kind: Any, name: str) -> tuple[Encoder, Decoder]:
         return _by_fields(kind, names)
     if isinstance(fields := getattr(kind, "__struct_fields__", None), tuple):  # msgspec.Struct
         return _by_fields(kind, list(fields))
-    if callable(getattr(kind, "model_dump", None)) and callable(getattr(kind, "model_validate", None)):  # pydantic
+    if callable(getattr(kind, "model_dump", None)) and callable(
+        getattr(kind, "model_validate", None)
+    ):  # pydantic
         return (lambda model: model.model_dump()), kind.model_validate
     if issubclass(kind, tuple) and isinstance(fields := getattr(kind, "_fields", None), tuple):
         return _by_fields(kind, list(fields))

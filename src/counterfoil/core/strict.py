@@ -116,7 +116,9 @@ def _named(text: str) -> CounterfoilError:
         offset = _byte_offset(text, start)
         match fault:
             case "duplicate":
-                return DuplicateMember(f"an object names a member twice, the second time at offset {offset}", offset=offset)
+                return DuplicateMember(
+                    f"an object names a member twice, the second time at offset {offset}", offset=offset
+                )
             case "digits":
                 return IntegerTooLong(
                     f"an integer of more than {INTEGER_DIGITS_MAX} digits at offset {offset}", offset=offset

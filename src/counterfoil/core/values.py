@@ -60,7 +60,9 @@ class _Encoder:
             return value
         if kind is int:
             if not -INTEGER_BOUND < value < INTEGER_BOUND:
-                raise self.refused(f"an integer of more than {INTEGER_DIGITS_MAX} digits", path, IntegerTooLong)
+                raise self.refused(
+                    f"an integer of more than {INTEGER_DIGITS_MAX} digits", path, IntegerTooLong
+                )
             return value
         if kind is float:
             return self.number(value, path)
@@ -142,7 +144,9 @@ def _bytes_form(_encoder: _Encoder, value: Any, _path: Path, _depth: int) -> JSO
 
 def _datetime_form(encoder: _Encoder, value: datetime.datetime, path: Path, _depth: int) -> JSON:
     if value.utcoffset() is None:
-        raise encoder.refused("a datetime without zone, which names no instant,", path, hint="attach a zone, e.g. UTC")
+        raise encoder.refused(
+            "a datetime without zone, which names no instant,", path, hint="attach a zone, e.g. UTC"
+        )
     return {"$datetime": value.isoformat()}
 
 
