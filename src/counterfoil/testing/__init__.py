@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 from counterfoil.testing.manual import ManualClock, SequentialIds
 
 if TYPE_CHECKING:
-    from counterfoil.testing.contract import StoreContract
+    from counterfoil.testing.contract import KeyStoreContract, StoreContract
 
-__all__ = ["ManualClock", "SequentialIds", "StoreContract"]
+__all__ = ["KeyStoreContract", "ManualClock", "SequentialIds", "StoreContract"]
 
 
 def __getattr__(name: str) -> Any:
-    # The suite needs pytest, which a program that only wants a manual clock need not have.
-    if name != "StoreContract":
+    # The suites need pytest, which a program that only wants a manual clock need not have.
+    if name not in {"KeyStoreContract", "StoreContract"}:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if "pytest" in sys.modules:
         # Failing assertions of the shipped suite then show both sides, as those of the user's own tests do.
         sys.modules["pytest"].register_assert_rewrite("counterfoil.testing.contract")
-    from counterfoil.testing.contract import StoreContract
+    from counterfoil.testing import contract
 
-    return StoreContract
+    return getattr(contract, name)

@@ -1,4 +1,4 @@
-"""StoreContract: every sentence of the store contract as a test, for any adapter or wrapper."""
+"""StoreContract and KeyStoreContract: every sentence of the two contracts as a test, for any implementation."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from counterfoil.testing.contract.concurrency import ConcurrencyContract
 from counterfoil.testing.contract.conditions import ConditionContract
 from counterfoil.testing.contract.duplicates import DuplicateContract
 from counterfoil.testing.contract.feeds import FeedContract
+from counterfoil.testing.contract.keystores import KeyStoreContract
 from counterfoil.testing.contract.lasting import LastingContract
 from counterfoil.testing.contract.leases import LeaseContract
 from counterfoil.testing.contract.reading import ReadContract
@@ -15,7 +16,7 @@ from counterfoil.testing.contract.rows import RowContract
 from counterfoil.testing.contract.selecting import SelectContract
 from counterfoil.testing.contract.snapshots import SnapshotContract
 
-__all__ = ["ContractCase", "StoreContract"]
+__all__ = ["ContractCase", "KeyStoreContract", "StoreContract"]
 
 
 class StoreContract(
