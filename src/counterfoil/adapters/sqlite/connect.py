@@ -73,7 +73,7 @@ def prepare_reader(connection: sqlite3.Connection) -> None:
         connection.execute(f"PRAGMA {setting}")
 
 
-def _lenient(raw: bytes) -> str | bytes:
+def lenient_text(raw: bytes) -> str | bytes:
     """Text where it is text; the raw bytes where somebody wrote something else, for verify to name."""
     try:
         return raw.decode("utf-8")
@@ -88,7 +88,7 @@ def fetch(connection: sqlite3.Connection, sql: str, params: Params = ()) -> list
     except sqlite3.OperationalError as error:
         if not is_undecodable(error):
             raise
-    connection.text_factory = _lenient
+    connection.text_factory = lenient_text
     try:
         return connection.execute(sql, params).fetchall()
     finally:

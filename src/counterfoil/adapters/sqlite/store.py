@@ -18,6 +18,7 @@ from counterfoil.adapters.sqlite.connect import Params, Readers, close_quietly, 
 from counterfoil.adapters.sqlite.engine import CommitInDoubt, Engine
 from counterfoil.adapters.sqlite.faults import translate
 from counterfoil.adapters.sqlite.plan import Job, plan_rows, plan_unit
+from counterfoil.adapters.sqlite.raw import SnapshotReads
 from counterfoil.adapters.sqlite.read import Reads
 from counterfoil.adapters.sqlite.tables import RowTables
 from counterfoil.adapters.sqlite.transaction import WriteTransaction
@@ -211,7 +212,7 @@ class SqliteStore(Reads):
                 except sqlite3.Error as error:
                     raise translate(error, self._path, "read") from error
 
-            yield Reads(ask, self._tables)
+            yield SnapshotReads(ask, self._tables, connection, self._path)
 
     @contextmanager
     def _reader(self) -> Iterator[sqlite3.Connection]:
