@@ -102,7 +102,7 @@ class Planner:
             if item.message_id in stream.responded:
                 return Planned(event_id, "record.imported", IMPORTER, {"kind": RESPONSE_PART})
             stream.responded.add(item.message_id)
-            item = self._survey.responses[stream.session.name, item.message_id]
+            item = self._survey.responses.get((stream.session.name, item.message_id), item)
         self._count(item)
         provider = stream.format.agent if item.provider is None else self._name(stream, item.provider)
         data = {

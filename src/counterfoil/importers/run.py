@@ -36,7 +36,7 @@ def import_file(
     target: ImportTarget,
     path: str | Path,
     *,
-    format: str | None = None,  # noqa: A002 - the word of the command line's option
+    format: str | None = None,
     progress: Progress | None = None,
 ) -> Totals:
     """Import a transcript; a conversation for each session of it. Importing it again adds only what is new.

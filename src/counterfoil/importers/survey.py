@@ -65,7 +65,14 @@ class Survey:
     def session_of(self, line: int, entry: Entry | None) -> Session:
         """The session of a line: its own, else that of the record it points to, else the file's first."""
         own = usable(entry.session) if entry is not None else None
-        return self.sessions[own or self.elsewhere.get(line) or self.first]
+        found = self.sessions.get(own or self.elsewhere.get(line) or self.first)
+        if found is None:
+            raise InputError(
+                f"line {line} names a session that was not there a moment ago: the file is being changed",
+                hint="import it again when it is left alone; nothing is added twice",
+                line=line,
+            )
+        return found
 
 
 def usable(session: str | None) -> str | None:
