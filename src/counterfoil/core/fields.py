@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from operator import call
 from typing import Any, Final
 
 from counterfoil.core.forms import is_decimal, is_digest, is_event_type, is_label, is_name, is_tag, is_time
@@ -183,10 +184,9 @@ class DataCheck:
             checks = tuple(self._checks[name] for name in names)
             if len(self._shapes) < _SHAPES_KEPT_MAX:
                 self._shapes[names] = checks
-        for check, value in zip(checks, data.values(), strict=True):
-            if not check(value):
-                return next(name for name in names if not self._checks[name](data[name]))
-        return None
+        if all(map(call, checks, data.values())):
+            return None
+        return next(name for name in names if not self._checks[name](data[name]))
 
     def _shape_fault(self, data: Mapping[str, Any]) -> str | None:
         for name in data:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import call
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import orjson
@@ -246,10 +247,9 @@ def _faulty_member(raw: dict[str, Any]) -> str | None:
         checks = tuple(MEMBERS[name][0] for name in names)
         if len(_shapes) < _SHAPES_KEPT_MAX:
             _shapes[names] = checks
-    for check, value in zip(checks, raw.values(), strict=True):
-        if not check(value):
-            return next(name for name in names if not MEMBERS[name][0](raw[name]))
-    return None
+    if all(map(call, checks, raw.values())):
+        return None
+    return next(name for name in names if not MEMBERS[name][0](raw[name]))
 
 
 def _not_a_header(data: bytes) -> CounterfoilError:

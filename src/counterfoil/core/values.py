@@ -100,8 +100,7 @@ class _Encoder:
             pairs.append([key, self.value(item, (path, place), depth + 3)])
         return {"$map": sorted(pairs, key=lambda pair: encode(pair[0]))}
 
-    def sequence(self, tag: str, value: Any, path: Path, depth: int) -> list[JSON]:
-        del tag
+    def tagged_items(self, value: Any, path: Path, depth: int) -> list[JSON]:
         return [self.value(item, (path, place), depth + 2) for place, item in enumerate(value)]
 
     def other(self, value: Any, path: Path, depth: int) -> JSON:
@@ -116,7 +115,8 @@ class _Encoder:
         if isinstance(value, Enum):
             hint = "register the enum with values.register, or record its .value"
         elif issubclass(kind, (str, int, float, list, tuple)):
-            hint = f"make it a plain {kind.__mro__[-2].__name__}, or register the class with values.register"
+            plain = next(base for base in (str, int, float, list, tuple) if issubclass(kind, base))
+            hint = f"make it a plain {plain.__name__}, or register the class with values.register"
         raise self.refused(f"a value of type {kind.__qualname__}, which has no JSON form,", path, hint=hint)
 
     def refused(
@@ -171,11 +171,11 @@ def _uuid_form(_encoder: _Encoder, value: uuid.UUID, _path: Path, _depth: int) -
 
 
 def _tuple_form(encoder: _Encoder, value: tuple[Any, ...], path: Path, depth: int) -> JSON:
-    return {"$tuple": encoder.sequence("$tuple", value, path, depth)}
+    return {"$tuple": encoder.tagged_items(value, path, depth)}
 
 
 def _set_form(encoder: _Encoder, value: Any, path: Path, depth: int) -> JSON:
-    return {"$set": sorted(encoder.sequence("$set", value, path, depth), key=encode)}
+    return {"$set": sorted(encoder.tagged_items(value, path, depth), key=encode)}
 
 
 def _part_form(_encoder: _Encoder, value: PartRef, _path: Path, _depth: int) -> JSON:
@@ -313,23 +313,36 @@ def decode_base64(text: str) -> bytes:
     return data
 
 
+def _same(text: str, again: str) -> None:
+    """Each value has one form: what it would be written as is what was read."""
+    if text != again:
+        raise ValueError
+
+
 def _to_datetime(_decoder: _Decoder, value: JSON, _path: Path, _depth: int) -> datetime.datetime:
     moment = datetime.datetime.fromisoformat(_text(value))
     if moment.utcoffset() is None:
         raise ValueError
+    _same(value, moment.isoformat())
     return moment
 
 
 def _to_date(_decoder: _Decoder, value: JSON, _path: Path, _depth: int) -> datetime.date:
-    return datetime.date.fromisoformat(_text(value))
+    day = datetime.date.fromisoformat(_text(value))
+    _same(value, day.isoformat())
+    return day
 
 
 def _to_time(_decoder: _Decoder, value: JSON, _path: Path, _depth: int) -> datetime.time:
-    return datetime.time.fromisoformat(_text(value))
+    moment = datetime.time.fromisoformat(_text(value))
+    _same(value, moment.isoformat())
+    return moment
 
 
 def _to_uuid(_decoder: _Decoder, value: JSON, _path: Path, _depth: int) -> uuid.UUID:
-    return uuid.UUID(_text(value))
+    found = uuid.UUID(_text(value))
+    _same(value, str(found))
+    return found
 
 
 def _to_tuple(decoder: _Decoder, value: JSON, path: Path, depth: int) -> tuple[Any, ...]:
