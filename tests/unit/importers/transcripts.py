@@ -10,9 +10,7 @@ PI_SESSION = "3d9f0c52-5a77-4f0e-9a3e-000000000001"
 
 
 def line(record: Any) -> bytes:
-    return (
-        json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass") + b"\n"
-    )
+    return json.dumps(record, separators=(",", ":")).encode() + b"\n"
 
 
 def write(path: Path, *records: Any) -> Path:
