@@ -10,6 +10,7 @@ from counterfoil.core.event import Header
 from counterfoil.core.records import open_record
 from counterfoil.errors import ContentDamaged, KeyDamaged, KeyMissing, KeyStoreMissing, KeyWithheld
 from counterfoil.flow.event import ContentState, Opened
+from counterfoil.store.facts import resolved
 from counterfoil.store.unit import StoredEvent
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ def open_content(ports: LedgerPorts, stored: StoredEvent, header: Header) -> Ope
 
     The state is that of the worst part; parts that did open are handed out whatever became of the others.
     """
-    from counterfoil.client.ports import resolved
-
     if not header.content:
         return Opened("none")
     parts: list[Mapping[str, Any] | None] = []

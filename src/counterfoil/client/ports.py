@@ -21,6 +21,7 @@ from counterfoil.flow.requests import ClaimSpec, Entry, Events, HeadOf, Query, R
 from counterfoil.keys.keyring import Keyring
 from counterfoil.store.aio import AsyncAppender
 from counterfoil.store.contract import Store
+from counterfoil.store.facts import resolved
 from counterfoil.store.rows import Fact, Feature, RecordedAtOf, RowChange, RowsOf, SequenceOf
 from counterfoil.store.unit import Claimed, Lease, Outcome, Receipt, Refusal, StoredEvent, StreamAppend, Unit
 
@@ -233,22 +234,3 @@ def _rows_by_type(features: Sequence[Feature]) -> dict[str, tuple[RowsOf, ...]]:
         for event_type in feature.event_types:
             found[event_type] = (*found.get(event_type, ()), feature.rows)
     return found
-
-
-def resolved(parts: Sequence[Mapping[str, Any] | None]) -> Mapping[str, Any] | None:
-    """Part 0 with each ``{"$part": n}`` replaced by part n; an unreadable part stays a reference (FORMAT 6)."""
-    if not parts or parts[0] is None:
-        return None
-    return parts[0] if len(parts) == 1 else {name: _resolve(value, parts) for name, value in parts[0].items()}
-
-
-def _resolve(value: Any, parts: Sequence[Mapping[str, Any] | None]) -> Any:
-    if isinstance(value, Mapping):
-        number = value.get("$part")
-        if len(value) == 1 and isinstance(number, int) and 0 < number < len(parts):
-            found = parts[number]
-            return value if found is None else found
-        return {name: _resolve(inner, parts) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [_resolve(inner, parts) for inner in value]
-    return value
