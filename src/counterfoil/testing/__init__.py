@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 from counterfoil.testing.manual import ManualClock, SequentialIds
 
 if TYPE_CHECKING:
-    from counterfoil.testing.contract import KeyStoreContract, StoreContract
+    from counterfoil.testing.contract import FaultContract, KeyStoreContract, StoreContract
 
-__all__ = ["KeyStoreContract", "ManualClock", "SequentialIds", "StoreContract"]
+__all__ = ["FaultContract", "KeyStoreContract", "ManualClock", "SequentialIds", "StoreContract"]
 
 
 def __getattr__(name: str) -> Any:
     # The suites need pytest, which a program that only wants a manual clock need not have.
-    if name not in {"KeyStoreContract", "StoreContract"}:
+    if name not in {"FaultContract", "KeyStoreContract", "StoreContract"}:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if "pytest" in sys.modules:
         # Failing assertions of the shipped suite then show both sides, as those of the user's own tests do.

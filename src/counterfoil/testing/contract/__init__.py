@@ -1,4 +1,4 @@
-"""StoreContract and KeyStoreContract: every sentence of the two contracts as a test, for any implementation."""
+"""StoreContract, FaultContract, KeyStoreContract: each sentence of the contracts as a test, for any engine."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from counterfoil.testing.contract.case import ContractCase
 from counterfoil.testing.contract.concurrency import ConcurrencyContract
 from counterfoil.testing.contract.conditions import ConditionContract
 from counterfoil.testing.contract.duplicates import DuplicateContract
+from counterfoil.testing.contract.faults import FaultContract
 from counterfoil.testing.contract.feeds import FeedContract
 from counterfoil.testing.contract.keystores import KeyStoreContract
 from counterfoil.testing.contract.lasting import LastingContract
@@ -16,7 +17,7 @@ from counterfoil.testing.contract.rows import RowContract
 from counterfoil.testing.contract.selecting import SelectContract
 from counterfoil.testing.contract.snapshots import SnapshotContract
 
-__all__ = ["ContractCase", "KeyStoreContract", "StoreContract"]
+__all__ = ["ContractCase", "FaultContract", "KeyStoreContract", "StoreContract"]
 
 
 class StoreContract(

@@ -90,7 +90,11 @@ class ContractCase(ABC):
 
     def open_another(self) -> Store:
         """One more handle on the same ledger, or the same ledger again after ``close``."""
-        return self.open_store(self.directory, SAMPLE_TABLES, self.clock)
+        return self.open_store(self.directory, self.tables(), self.clock)
+
+    def tables(self) -> Sequence[TableSpec]:
+        """The tables that the suite's rows live in."""
+        return SAMPLE_TABLES
 
     def need(self, capability: str) -> None:
         """Skip the test unless the adapter has this capability."""
