@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from counterfoil.core.event import Draft, Part
 from counterfoil.core.forms import time_text
-from counterfoil.errors import Fenced, LeaseLost, NoRun, RunClosed, RunSuspended
+from counterfoil.errors import Fenced, LeaseLost, NoRun, RunCancelled, RunClosed, RunSuspended
 from counterfoil.flow.event import Event
 from counterfoil.flow.ports import Ports
 from counterfoil.store.unit import Lease
@@ -35,7 +35,8 @@ class RunScope:
 
     ``history`` is what the ledger already held of this run when it was entered, in order; ``part`` gives feature
     packages a place of their own for what they make of it. ``terminal`` is set when the run has ended and only its
-    record is handed out. All methods may be called from any thread.
+    record is handed out; ``deadline_ms`` is when the run may start nothing more. All methods may be called from any
+    thread.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class RunScope:
         agent_version: str | None = None,
         history: Sequence[Event] = (),
         terminal: str | None = None,
+        deadline_ms: int | None = None,
     ) -> None:
         self.ports = ports
         self.stream_id = stream_id
@@ -58,6 +60,7 @@ class RunScope:
         self.asynchronous = asynchronous
         self.history = history
         self.terminal = terminal
+        self.deadline_ms = deadline_ms
         self.actor: Mapping[str, str] = {"type": "agent", "id": agent} | (
             {"identity_version": agent_version} if agent_version else {}
         )
@@ -83,6 +86,8 @@ class RunScope:
             )
         if self._latch is not None:
             raise self._latch
+        if self.deadline_ms is not None and self.ports.now_ms() >= self.deadline_ms:
+            raise self.latch(RunCancelled(f"the deadline of run {self.run_id} has passed", terminal="timeout"))
 
     def frontier(self, what: str) -> None:
         """As :meth:`check`, for something the record does not hold: an ended run does nothing new (DESIGN 6)."""
@@ -168,8 +173,13 @@ class RunScope:
 
     @contextmanager
     def in_flight(self, what: str) -> Iterator[None]:
-        """Count a call that a suspension must wait for."""
+        """Count a call that a suspension must wait for. Raises as :meth:`check`, before anything of the call began.
+
+        Check and count are one step under the latch's lock: who parks the run and then waits until it is idle
+        either waits for this call or has refused it.
+        """
         with self._condition:
+            self.check()
             self._flights.add(what)
         try:
             yield
