@@ -13,7 +13,7 @@ from counterfoil.client.opening import open_content
 from counterfoil.core.catalogue import Registry
 from counterfoil.core.event import Draft, prepare, read_header
 from counterfoil.core.forms import time_ms
-from counterfoil.core.genesis import Genesis, make_genesis, parse_genesis
+from counterfoil.core.genesis import ContentMode, Genesis, make_genesis, parse_genesis
 from counterfoil.core.keyed import KeyMaterial
 from counterfoil.errors import AppendTimeout, StreamNotFound
 from counterfoil.flow.event import Event
@@ -44,7 +44,7 @@ class LedgerPorts:
         registry: Registry,
         clock: Clock,
         ids: Ids,
-        content: str = "sealed",
+        content: ContentMode = "sealed",
     ) -> None:
         self.store = store
         self.keyring = keyring
@@ -165,6 +165,10 @@ class LedgerPorts:
                 raise StreamNotFound(f"no stream {stream_id} in ledger {self.store.ledger_id}", stream_id=stream_id)
             found = self._genesis[stream_id] = parse_genesis(stored.genesis)
         return found
+
+    def stream_material(self, genesis: Genesis) -> KeyMaterial:
+        """The stream key's material of a stream that may not exist yet."""
+        return self.keyring.stream_material(genesis)
 
     def material(self, stream_id: str) -> KeyMaterial:
         """The stream key's material."""

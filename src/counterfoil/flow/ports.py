@@ -78,6 +78,10 @@ class Ports(Protocol):
         """The key of one person in one stream, made and linked if new (FORMAT 3, 12)."""
         ...
 
+    def stream_material(self, genesis: Genesis) -> KeyMaterial:
+        """The stream key's material of a stream that may not exist yet."""
+        ...
+
     def material(self, stream_id: str) -> KeyMaterial:
         """The stream key's material, for keyed digests and tags (cached)."""
         ...
