@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from counterfoil.core.limits import HEADER_INTEGER_MAX
 from counterfoil.importers.entry import (
+    MALFORMED,
     UNKNOWN,
     Call,
     Compaction,
@@ -68,7 +69,7 @@ def recognises(record: Mapping[str, Any]) -> bool:
     return kind in _KINDS and text_of(record.get("sessionId")) is not None
 
 
-def entry(record: Mapping[str, Any]) -> Entry:
+def parse(record: Mapping[str, Any]) -> Entry:
     """What one record says."""
     items = _items(record)
     links = (text_of(record.get("parentUuid")), text_of(record.get("logicalParentUuid")))
@@ -121,7 +122,7 @@ def _assistant(record: Mapping[str, Any]) -> tuple[Item, ...]:
     message = record.get("message")
     content = member(message, "content")
     if not isinstance(message, Mapping) or not isinstance(content, str | list):
-        return (Other("malformed"),)
+        return (Other(MALFORMED),)
     response = Response(
         message=_CONTENT,
         message_id=text_of(message.get("id")),
@@ -167,11 +168,11 @@ def _user(record: Mapping[str, Any]) -> tuple[Item, ...]:
     if isinstance(content, str):
         return (Prompt(_CONTENT),)
     if not isinstance(content, list):
-        return (Other("malformed"),)
+        return (Other(MALFORMED),)
     results = [_result(block, at) for at, block in enumerate(content) if _is(block, "tool_result")]
     if any(_says_something(block) for block in content):
         return (*results, Prompt(_CONTENT))
-    return tuple(results) or (Other("malformed"),)
+    return tuple(results) or (Other(MALFORMED),)
 
 
 def _says_something(block: object) -> bool:
@@ -197,4 +198,4 @@ def _summary(record: Mapping[str, Any]) -> Compaction:
     return Compaction(cause="size", summary=_CONTENT, boundary=text_of(record.get("parentUuid")))
 
 
-CLAUDE_CODE: Final = Format("claude-code", "claude-code", recognises, entry)
+CLAUDE_CODE: Final = Format("claude-code", "claude-code", recognises, parse)

@@ -20,8 +20,8 @@ KEPT_BYTES_MAX: Final = 2 * 1024 * 1024
 FIELD_BYTES_MAX: Final = 1024
 """Bytes of one field in the content that stands in for one too large to keep."""
 
-_GROWTH_MAX: Final = 8
-"""How many times longer content may be than its JSON text: ``0.0,`` becomes ``{"$float":"0.0"},``."""
+_GROWTH_MAX: Final = 16
+"""How many times longer content may be than its JSON text: ``0e0,`` becomes an object of 44 characters."""
 
 
 class Pieces:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 Path = tuple[str | int, ...]
 """Where a value stands in its record: member names and positions from the record down."""
@@ -13,8 +13,14 @@ Path = tuple[str | int, ...]
 Finish = Literal["stop", "length", "tools", "filter", "refusal", "other"]
 """Why a response ended (``provider.responded``, FORMAT 7)."""
 
-UNKNOWN = "unknown"
+UNKNOWN: Final = "unknown"
 """The kind of a record whose type nobody here knows, and the name of a tool that the file does not name."""
+
+MALFORMED: Final = "malformed"
+"""The kind of a record of a known type in a shape that the type does not have."""
+
+ITEMS_MAX: Final = 4096
+"""Items of one record, each of which becomes an event of one append."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +128,12 @@ class Format:
     name: str
     agent: str
     recognises: Callable[[Mapping[str, Any]], bool]
-    entry: Callable[[Mapping[str, Any]], Entry]
+    parse: Callable[[Mapping[str, Any]], Entry]
+
+    def entry(self, record: Mapping[str, Any]) -> Entry:
+        """What one record says; one with more than :data:`ITEMS_MAX` items is kept whole as malformed."""
+        found = self.parse(record)
+        return found if len(found.items) <= ITEMS_MAX else replace(found, items=(Other(MALFORMED),))
 
 
 def text_of(value: object) -> str | None:

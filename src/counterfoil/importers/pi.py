@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from counterfoil.core.limits import HEADER_INTEGER_MAX
 from counterfoil.importers.entry import (
+    MALFORMED,
     UNKNOWN,
     Call,
     Compaction,
@@ -55,7 +56,7 @@ def recognises(record: Mapping[str, Any]) -> bool:
     return member(record, "message", "role") in _ROLES
 
 
-def entry(record: Mapping[str, Any]) -> Entry:
+def parse(record: Mapping[str, Any]) -> Entry:
     """What one record says."""
     header = record.get("type") == "session"
     parent = text_of(record.get("parentId"))
@@ -100,7 +101,7 @@ def _message(record: Mapping[str, Any]) -> tuple[Item, ...]:
     if role == "toolResult":
         return (_result(record),)
     if not isinstance(content, str | list):
-        return (Other("malformed"),)
+        return (Other(MALFORMED),)
     if role == "user":
         return (Prompt(_CONTENT),)
     return (_response(record), *_calls(content))
@@ -164,4 +165,4 @@ def _compaction(record: Mapping[str, Any]) -> Compaction:
     )
 
 
-PI: Final = Format("pi", "pi", recognises, entry)
+PI: Final = Format("pi", "pi", recognises, parse)

@@ -1,15 +1,17 @@
 from __future__ import annotations
 
 import base64
+import io
 
 import pytest
 
+from counterfoil.core.canonical import encode
 from counterfoil.core.limits import NESTING_MAX, PART_BYTES_MAX
 from counterfoil.errors import InputError
 from counterfoil.importers import content as contents
 from counterfoil.importers.content import Pieces, as_found, misfit, restore, shortened
-from counterfoil.importers.exact import Number
-from counterfoil.importers.reader import Line
+from counterfoil.importers.exact import Number, to_content
+from counterfoil.importers.reader import Line, Record, read
 
 
 def a_line(data: bytes, *, size: int | None = None) -> Line:
@@ -46,6 +48,13 @@ def test_content_beyond_the_part_limit_does_not_fit():
 def test_content_just_below_the_part_limit_fits():
     text = "x" * (PART_BYTES_MAX - len('{"text":""}'))
     assert misfit({"text": text}, a_line(text.encode())) is None
+
+
+@pytest.mark.parametrize("text", ["0.0", "0e0", "-0", "0E0", '{"$":0}', '"\\u0001"', "[[0]]", "null"])
+def test_no_content_is_longer_than_its_line_by_more_than_is_measured(text):
+    (found,) = read(io.BytesIO(b'{"a":[' + b",".join([text.encode()] * 1000) + b"]}"))
+    assert isinstance(found, Record)
+    assert len(encode(to_content(found.value))) < 16 * found.line.size
 
 
 def test_content_beyond_the_nesting_limit_does_not_fit():

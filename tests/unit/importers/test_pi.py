@@ -63,6 +63,11 @@ def test_a_stop_reason_without_a_word_of_ours_is_other(reason):
     assert items_of(record)[0].finish == "other"
 
 
+def test_a_message_of_absurdly_many_calls_is_kept_whole():
+    record = pi_assistant("", *((f"c{n}", "read") for n in range(5000)))
+    assert items_of(record) == (Other("malformed"),)
+
+
 def test_a_tool_result_names_its_call():
     assert items_of(pi_result("c1", failed=True)) == (Result("c1", "read", True, ("message", "content")),)
 
