@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from counterfoil.adapters.sqlite.tables import RowTable, RowTables
+from counterfoil.adapters.sqlite.bulk import Bulk
+from counterfoil.adapters.sqlite.tables import PYTHON_TYPES, RowTable, RowTables
 from counterfoil.errors import CounterfoilError, InvalidUnit
 from counterfoil.store.rows import (
     STATE_COLUMN,
@@ -33,7 +34,6 @@ INTEGER_MAX: Final = (1 << 63) - 1
 EVENT_OVERHEAD_BYTES: Final = 400
 """Counted for each event beside its header and records: index entries, rows."""
 
-_PYTHON_TYPES: Final[Mapping[str, type]] = {"text": str, "integer": int, "blob": bytes}
 _NO_IDS: Final[frozenset[str]] = frozenset()
 
 
@@ -41,7 +41,7 @@ _NO_IDS: Final[frozenset[str]] = frozenset()
 class RowStep:
     """One row change as statement and parameters; ``late`` if a sequence or time must be filled in."""
 
-    sql: str
+    sql: str | Bulk
     params: tuple[Any, ...]
     late: bool
 
@@ -152,11 +152,18 @@ def _put_step(
     table: RowTable, values: Mapping[str, CellSource], event_ids: set[str] | frozenset[str]
 ) -> RowStep:
     late = False
-    for name in values:
-        if name not in table.columns:
-            raise _undeclared(table, name)
-    for name, column in table.columns.items():
+    cells = []
+    known = 0
+    for name, plain_type in table.plain:
         cell = values.get(name)
+        cells.append(cell)
+        if cell is not None or name in values:
+            known += 1
+        if type(cell) is plain_type and (
+            cell.isascii() if plain_type is str else plain_type is bytes or INTEGER_MIN <= cell <= INTEGER_MAX  # type: ignore[union-attr, operator]  # its type was just looked at
+        ):
+            continue
+        column = table.columns[name]
         if cell is None:
             if column.required or name in table.spec.key:
                 raise InvalidUnit(
@@ -168,7 +175,9 @@ def _put_step(
                 raise InvalidUnit(
                     f"the key of {table.spec.name} must be known before the append", table=table.spec.name
                 )
-    return RowStep(table.put, tuple([values.get(name) for name in table.names]), late)
+    if known != len(values):
+        raise _undeclared(table, next(name for name in values if name not in table.columns))
+    return RowStep(table.put, tuple(cells), late)
 
 
 def _check_patch(
@@ -206,7 +215,7 @@ def _check_cell(
                 event_id=cell.event_id,
             )
         return True
-    if not isinstance(cell, _PYTHON_TYPES[column.type]) or isinstance(cell, bool):
+    if not isinstance(cell, PYTHON_TYPES[column.type]) or isinstance(cell, bool):
         raise _wrong_type(table, column, type(cell).__name__)
     if isinstance(cell, int) and not INTEGER_MIN <= cell <= INTEGER_MAX:
         raise InvalidUnit(

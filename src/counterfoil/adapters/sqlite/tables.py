@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from counterfoil.adapters.sqlite.bulk import Bulk
 from counterfoil.adapters.sqlite.connect import fetch
 from counterfoil.errors import ConfigInvalid, InvalidUnit, SchemaTooNew
 from counterfoil.store.rows import STATE_COLUMN, VERSION_COLUMN, Cell, Column, Key, Row, TableSpec
@@ -18,6 +19,7 @@ PREFIX: Final = "row_"
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,62}").fullmatch
 _SQL_TYPES: Final = {"text": "TEXT", "integer": "INTEGER", "blob": "BLOB"}
+PYTHON_TYPES: Final[Mapping[str, type]] = {"text": str, "integer": int, "blob": bytes}
 _EMPTY: Final = {"text": "''", "integer": "0", "blob": "x''"}
 RESERVED: Final = frozenset({"table"})
 """Names that would meet a table of the schema once prefixed."""
@@ -25,12 +27,13 @@ RESERVED: Final = frozenset({"table"})
 
 @dataclass(slots=True)
 class RowTable:
-    """One table with its statements. ``PUT`` takes the columns in order, the others say what they take."""
+    """One table with its statements; ``put`` takes the columns in order, ``get`` and ``remove`` the key."""
 
     spec: TableSpec
     names: tuple[str, ...] = field(init=False)
     columns: dict[str, Column] = field(init=False)
-    put: str = field(init=False)
+    plain: tuple[tuple[str, type], ...] = field(init=False)
+    put: Bulk = field(init=False)
     get: str = field(init=False)
     remove: str = field(init=False)
     clear: str = field(init=False)
@@ -43,14 +46,16 @@ class RowTable:
         table, key = PREFIX + self.spec.name, self.spec.key
         self.columns = {column.name: column for column in self.spec.columns}
         self.names = tuple(self.columns)
+        self.plain = tuple((name, PYTHON_TYPES[column.type]) for name, column in self.columns.items())
         self.all_columns = (*self.names, VERSION_COLUMN)
         here = _equal(key, " AND ")
         changed = [f"{_q(name)} = excluded.{_q(name)}" for name in self.names if name not in key]
         changed.append(f"{VERSION_COLUMN} = {VERSION_COLUMN} + 1")
-        marks = ", ".join("?" * len(self.names))
-        self.put = (
-            f"INSERT INTO {table} ({_list(self.all_columns)}) VALUES ({marks}, 1) "
-            f"ON CONFLICT ({_list(key)}) DO UPDATE SET {', '.join(changed)}"
+        # A new row's version is the column's default.
+        self.put = Bulk(
+            f"INSERT INTO {table} ({_list(self.names)})",
+            len(self.names),
+            f" ON CONFLICT ({_list(key)}) DO UPDATE SET {', '.join(changed)}",
         )
         self.get = f"SELECT {_list(self.all_columns)} FROM {table} WHERE {here}"
         self.remove = f"DELETE FROM {table} WHERE {here}"

@@ -10,6 +10,7 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any, Final
 
+from counterfoil.adapters.sqlite.bulk import Bulk
 from counterfoil.adapters.sqlite.heads import HeadCache, HeadState
 from counterfoil.adapters.sqlite.plan import Job, RowStep
 from counterfoil.adapters.sqlite.schema import PARTS_PER_EVENT
@@ -21,11 +22,10 @@ from counterfoil.errors import InvalidUnit
 from counterfoil.store.rows import RecordedAtOf, SequenceOf
 from counterfoil.store.unit import Position, Receipt
 
-ADD_EVENT: Final = (
-    "INSERT INTO event (position, stream, seq, event_id, event_type, run_id, recorded_at, header, hash)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+ADD_EVENTS: Final = Bulk(
+    "INSERT INTO event (position, stream, seq, event_id, event_type, run_id, recorded_at, header, hash)", 9
 )
-ADD_RECORD: Final = "INSERT INTO event_content (slot, record) VALUES (?, ?)"
+ADD_RECORDS: Final = Bulk("INSERT INTO event_content (slot, record)", 2)
 ADD_STREAM: Final = "INSERT INTO stream (stream_id, tenant, kind, genesis) VALUES (?, ?, ?, ?)"
 ADD_HEAD: Final = "INSERT INTO head (stream, seq, hash) VALUES (?, ?, ?)"
 SET_HEAD: Final = (
@@ -47,7 +47,7 @@ class WriteTransaction:
         self._position = cache.next_position(connection)
         self._events: list[tuple[Any, ...]] = []
         self._records: list[tuple[int, bytes]] = []
-        self._rows: list[tuple[str, list[tuple[Any, ...]]]] = []
+        self._rows: list[tuple[str | Bulk, list[tuple[Any, ...]]]] = []
 
     # ---- heads -------------------------------------------------------------------------------------------------
 
@@ -148,10 +148,10 @@ class WriteTransaction:
         """Write everything held ready except heads. Raises sqlite3 errors as they are."""
         if self._events:
             events, self._events = self._events, []
-            self._run(ADD_EVENT, events)
+            ADD_EVENTS.run(self.cursor, events)
         if self._records:
             records, self._records = self._records, []
-            self._run(ADD_RECORD, records)
+            ADD_RECORDS.run(self.cursor, records)
         if self._rows:
             self.flush_rows()
 
@@ -170,8 +170,10 @@ class WriteTransaction:
         self._cache.keep(list(self._moved.values()))
         self._cache.advance(self._position)
 
-    def _run(self, sql: str, params: Sequence[tuple[Any, ...]]) -> None:
-        if len(params) == 1:
+    def _run(self, sql: str | Bulk, params: Sequence[tuple[Any, ...]]) -> None:
+        if isinstance(sql, Bulk):
+            sql.run(self.cursor, params)
+        elif len(params) == 1:
             self.cursor.execute(sql, params[0])
         else:
             self.cursor.executemany(sql, params)
