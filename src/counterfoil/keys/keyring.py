@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import threading
+from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
 from counterfoil.abc.keys import EpochKeyProvider, KeyProvider, KeyRow, KeyStore
@@ -26,6 +27,7 @@ EPOCH_TRIES_MAX: Final = 5
 """How often a key is wrapped again because a rotation came between."""
 
 Kept = TypeVar("Kept")
+Made = TypeVar("Made")
 
 
 class _Cache(Generic[Kept]):
@@ -81,7 +83,6 @@ class Keyring:
         self._subjects: _Cache[str] = _Cache(clock)
         self._links: _Cache[LinkKeys] = _Cache(clock)
         self._index_keys: _Cache[bytes] = _Cache(clock)
-        self._epochs: _Cache[str] = _Cache(clock)
         self._config_stream_id: str | None = None
         self._beginning = threading.Lock()
 
@@ -146,33 +147,26 @@ class Keyring:
         """
         if not subject:
             raise InvalidForm("a subject is named by an id from outside, and that is empty")
-        for _ in range(EPOCH_TRIES_MAX):
-            links = self.link_keys(self.epoch())
-            lookup = links.lookup(self._tenant, subject)
-            key_id = self._subjects.get((stream_id, lookup))
-            if key_id is not None:
-                return self.material(key_id)
-            try:
-                key_id = self._find_or_make(stream_id, subject, links, lookup)
-            except EpochMoved:
-                self.forget()
-                continue
-            return self.material(self._subjects.keep((stream_id, lookup), key_id))
-        raise _rotating()
+        return self.material(self._under_epoch(lambda epoch: self._find_or_make(stream_id, subject, epoch)))
 
-    def _find_or_make(self, stream_id: str, subject: str, links: LinkKeys, lookup: bytes) -> str:
+    def _find_or_make(self, stream_id: str, subject: str, epoch: str) -> str:
+        links = self.link_keys(epoch)
+        lookup = links.lookup(self._tenant, subject)
+        known = self._subjects.get((stream_id, lookup))
+        if known is not None:
+            return known
         found = self._store.find_subject(lookup, stream_id)
         if found is not None:
-            return found.key_id
+            return self._subjects.keep((stream_id, lookup), found.key_id)
         key_id, data_key = self._ids.new("dk"), secrets.token_bytes(KEY_BYTES)
         row = self._wrapped(stream_id, key_id, data_key, links.kek_id)
         self._store.put([row], [links.link(key_id, self._tenant, subject)])
         # Somebody may have been quicker; whose link was put first wins, and both see the same order.
         first = self._store.find_subject(lookup, stream_id)
-        if first is None or first.key_id == key_id:
-            return key_id
-        self._store.delete([key_id])
-        return first.key_id
+        if first is not None and first.key_id != key_id:
+            self._store.delete([key_id])
+            key_id = first.key_id
+        return self._subjects.keep((stream_id, lookup), key_id)
 
     # ---- the tenant's index key ----
 
@@ -209,12 +203,8 @@ class Keyring:
         """The key-encryption key that new keys are wrapped under, begun with the first key; empty in ``clear``."""
         if self._content == "clear":
             return ""
-        # A cached epoch that a rotation has ended does no harm: the key store refuses what is wrapped under it.
-        found = self._epochs.get(self._tenant)
-        if found is not None:
-            return found
-        stored = self._store.epochs().get(self._tenant)
-        return self._epochs.keep(self._tenant, self._begin_epoch() if stored is None else stored)
+        found = self._store.epochs().get(self._tenant)
+        return self._begin_epoch() if found is None else found
 
     def next_epoch(self) -> str:
         """A key-encryption key that no tenant uses yet: the provider's newest, or a new one."""
@@ -237,7 +227,7 @@ class Keyring:
 
     def forget(self) -> None:
         """Drop every key kept in memory."""
-        for cache in (self._materials, self._subjects, self._links, self._index_keys, self._epochs):
+        for cache in (self._materials, self._subjects, self._links, self._index_keys):
             cache.clear()
 
     def _begin_epoch(self) -> str:
@@ -259,15 +249,20 @@ class Keyring:
         return found if found is not None else self._links.keep(kek_id, LinkKeys(self._provider, kek_id))
 
     def _put(self, stream_id: str, key_id: str, data_key: bytes) -> None:
+        self._under_epoch(lambda epoch: self._store.put([self._wrapped(stream_id, key_id, data_key, epoch)]))
+
+    def _under_epoch(self, make: Callable[[str], Made]) -> Made:
+        """What ``make`` makes under the current epoch, made again when a rotation ended that epoch meanwhile."""
         for _ in range(EPOCH_TRIES_MAX):
-            row = self._wrapped(stream_id, key_id, data_key, self.epoch())
+            epoch = self.epoch()
             try:
-                self._store.put([row])
-            except EpochMoved:
+                return make(epoch)
+            except (EpochMoved, KeyWithheld) as error:
+                # A key-encryption key is not at hand also because a rotation has just destroyed it.
+                if isinstance(error, KeyWithheld) and self.epoch() == epoch:
+                    raise
                 self.forget()
-                continue
-            return
-        raise _rotating()
+        raise EpochMoved(f"the epoch moved {EPOCH_TRIES_MAX} times while a key was being made")
 
     def _wrapped(self, stream_id: str, key_id: str, data_key: bytes, kek_id: str) -> KeyRow:
         check_id(stream_id, "str")
@@ -297,7 +292,3 @@ def _damaged(row: KeyRow) -> KeyDamaged:
         hint="its row was changed or swapped, or the key-encryption key is another one; restore the key store",
         key_id=row.key_id,
     )
-
-
-def _rotating() -> EpochMoved:
-    return EpochMoved(f"the epoch moved {EPOCH_TRIES_MAX} times while a key was being made")
