@@ -1,0 +1,752 @@
+"""Recomputes every vector beside it with Python's standard library alone; no line is shared with the package.
+
+    python -I tests/vectors/verify_vectors.py
+
+prints one line for each file and exits 0 when all agree, 1 otherwise. AES-256-GCM is written out below, since the
+standard library has none; it is meant to be read, not to be quick or safe against timing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import math
+import re
+import struct
+import sys
+import zlib
+from datetime import datetime
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+NESTING = 64
+DIGITS = 1000
+PART_BYTES = 4 * 1024 * 1024
+HEADER_BYTES = 16 * 1024
+
+
+class Refused(Exception):
+    """Raised with the word that the vector file uses for the reason."""
+
+
+# ---- JSON: strict reading and canonical writing ------------------------------------------------------------------
+
+
+class Reader:
+    """A strict JSON reader over text, without recursion limits of its own: nesting is counted."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+
+    def document(self):
+        value = self.value(0)
+        self.space()
+        if self.at != len(self.text):
+            raise Refused("json")
+        return value
+
+    def space(self) -> None:
+        while self.at < len(self.text) and self.text[self.at] in " \t\r\n":
+            self.at += 1
+
+    def take(self, word: str) -> bool:
+        if self.text.startswith(word, self.at):
+            self.at += len(word)
+            return True
+        return False
+
+    def value(self, depth: int):
+        self.space()
+        if self.take("{"):
+            return self.members(depth + 1)
+        if self.take("["):
+            return self.items(depth + 1)
+        if self.take('"'):
+            return self.string()
+        for word, value in (("true", True), ("false", False), ("null", None)):
+            if self.take(word):
+                return value
+        for word in ("NaN", "Infinity", "-Infinity"):
+            if self.take(word):
+                raise Refused("number")
+        return self.number()
+
+    def deeper(self, depth: int) -> None:
+        if depth > NESTING:
+            raise Refused("depth")
+
+    def members(self, depth: int) -> dict:
+        self.deeper(depth)
+        found: dict = {}
+        self.space()
+        if self.take("}"):
+            return found
+        while True:
+            self.space()
+            if not self.take('"'):
+                raise Refused("json")
+            name = self.string()
+            self.space()
+            if not self.take(":"):
+                raise Refused("json")
+            if name in found:
+                raise Refused("duplicate")
+            found[name] = self.value(depth)
+            self.space()
+            if self.take("}"):
+                return found
+            if not self.take(","):
+                raise Refused("json")
+
+    def items(self, depth: int) -> list:
+        self.deeper(depth)
+        found: list = []
+        self.space()
+        if self.take("]"):
+            return found
+        while True:
+            found.append(self.value(depth))
+            self.space()
+            if self.take("]"):
+                return found
+            if not self.take(","):
+                raise Refused("json")
+
+    def string(self) -> str:
+        units = []
+        while True:
+            if self.at >= len(self.text):
+                raise Refused("json")
+            letter = self.text[self.at]
+            self.at += 1
+            if letter == '"':
+                return joined("".join(units))
+            if letter == "\\":
+                units.append(self.escape())
+            elif letter < " ":
+                raise Refused("json")
+            else:
+                units.append(letter)
+
+    def escape(self) -> str:
+        letter = self.text[self.at : self.at + 1]
+        self.at += 1
+        if letter == "u":
+            digits = self.text[self.at : self.at + 4]
+            if not re.fullmatch("[0-9a-fA-F]{4}", digits):
+                raise Refused("json")
+            self.at += 4
+            return chr(int(digits, 16))
+        plain = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+        if letter not in plain:
+            raise Refused("json")
+        return plain[letter]
+
+    def number(self):
+        found = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?").match(self.text, self.at)
+        if found is None:
+            raise Refused("json")
+        self.at = found.end()
+        if found[2] is None and found[3] is None:
+            if len(found[1]) > DIGITS:
+                raise Refused("digits")
+            return int(found[0])
+        value = float(found[0])
+        if math.isinf(value):
+            raise Refused("number")
+        return value
+
+
+def joined(text: str) -> str:
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+
+
+def read_json(data: bytes):
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise Refused("utf8") from None
+    return Reader(text).document()
+
+
+def number_text(value: float) -> str:
+    """Number::toString of ECMAScript, from the digits that Python's repr gives."""
+    if math.isnan(value) or math.isinf(value):
+        raise Refused("number")
+    if value == 0:
+        return "0"
+    sign = "-" if value < 0 else ""
+    digits, exponent = f"{abs(value)!r}", 0
+    if "e" in digits:
+        digits, power = digits.split("e")
+        exponent = int(power)
+    whole, _, fraction = digits.partition(".")
+    exponent += len(whole)
+    digits = whole + fraction
+    while digits.startswith("0"):
+        digits, exponent = digits[1:], exponent - 1
+    digits = digits.rstrip("0")
+    k, n = len(digits), exponent
+    if k <= n <= 21:
+        return sign + digits + "0" * (n - k)
+    if 0 < n <= 21:
+        return sign + digits[:n] + "." + digits[n:]
+    if -6 < n <= 0:
+        return sign + "0." + "0" * -n + digits
+    power = f"e{'+' if n > 0 else '-'}{abs(n - 1)}"
+    return sign + digits[0] + ("." + digits[1:] if k > 1 else "") + power
+
+
+def string_text(text: str) -> str:
+    short = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+    out = []
+    for letter in joined(text):
+        if letter in short:
+            out.append(short[letter])
+        elif letter < " " or "\ud800" <= letter <= "\udfff":
+            out.append(f"\\u{ord(letter):04x}")
+        else:
+            out.append(letter)
+    return '"' + "".join(out) + '"'
+
+
+def canonical_text(value) -> str:
+    if value is None or value is True or value is False:
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, str):
+        return string_text(value)
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        return number_text(value)
+    if isinstance(value, list):
+        return "[" + ",".join(map(canonical_text, value)) + "]"
+    names = sorted(value, key=lambda name: joined(name).encode("utf-16-be", "surrogatepass"))
+    return "{" + ",".join(f"{string_text(name)}:{canonical_text(value[name])}" for name in names) + "}"
+
+
+def canonical(value) -> bytes:
+    return canonical_text(value).encode("utf-8")
+
+
+# ---- AES-256-GCM (FIPS 197, SP 800-38D) --------------------------------------------------------------------------
+
+
+def _xtime(byte: int) -> int:
+    return (byte << 1) ^ (0x11B if byte & 0x80 else 0)
+
+
+def _sbox() -> bytes:
+    exponents, value = [0] * 256, 1
+    logs = [0] * 256
+    for power in range(255):
+        exponents[power], logs[value] = value, power
+        value ^= _xtime(value)
+    table = bytearray(256)
+    for byte in range(256):
+        inverse = exponents[(255 - logs[byte]) % 255] if byte else 0
+        out = 0
+        for shift in range(5):
+            out ^= (inverse << shift) | (inverse >> (8 - shift))
+        table[byte] = (out & 0xFF) ^ 0x63
+    return bytes(table)
+
+
+SBOX = _sbox()
+
+
+class Aes256Gcm:
+    """Decryption with a 96-bit nonce and a 16-byte tag behind the cipher text."""
+
+    def __init__(self, key: bytes) -> None:
+        self.rounds = self.schedule(key)
+        self.h = int.from_bytes(self.block(bytes(16)), "big")
+
+    @staticmethod
+    def schedule(key: bytes) -> list[bytes]:
+        words = [key[i : i + 4] for i in range(0, 32, 4)]
+        constant = 1
+        for i in range(8, 60):
+            word = words[-1]
+            if i % 8 == 0:
+                word = bytes(SBOX[b] for b in word[1:] + word[:1])
+                word = bytes([word[0] ^ constant]) + word[1:]
+                constant = _xtime(constant)
+            elif i % 8 == 4:
+                word = bytes(SBOX[b] for b in word)
+            words.append(bytes(a ^ b for a, b in zip(word, words[-8])))
+        return [b"".join(words[i : i + 4]) for i in range(0, 60, 4)]
+
+    def block(self, data: bytes) -> bytes:
+        state = bytes(a ^ b for a, b in zip(data, self.rounds[0]))
+        for number, key in enumerate(self.rounds[1:], 1):
+            state = bytes(SBOX[state[(i + 4 * (i % 4)) % 16]] for i in range(16))
+            if number < 14:
+                state = b"".join(self.mixed(state[i : i + 4]) for i in range(0, 16, 4))
+            state = bytes(a ^ b for a, b in zip(state, key))
+        return state
+
+    @staticmethod
+    def mixed(column: bytes) -> bytes:
+        total = column[0] ^ column[1] ^ column[2] ^ column[3]
+        return bytes(column[i] ^ total ^ _xtime(column[i] ^ column[(i + 1) % 4]) for i in range(4))
+
+    def ghash(self, *texts: bytes) -> int:
+        value = 0
+        for text in texts:
+            for i in range(0, len(text), 16):
+                value = self.times(value ^ int.from_bytes(text[i : i + 16].ljust(16, b"\0"), "big"))
+        lengths = b"".join((8 * len(text)).to_bytes(8, "big") for text in texts)
+        return self.times(value ^ int.from_bytes(lengths, "big"))
+
+    def times(self, value: int) -> int:
+        product, factor = 0, self.h
+        for bit in range(127, -1, -1):
+            if value >> bit & 1:
+                product ^= factor
+            factor = (factor >> 1) ^ (0xE1 << 120 if factor & 1 else 0)
+        return product
+
+    def decrypt(self, nonce: bytes, sealed: bytes, aad: bytes) -> bytes:
+        text, tag = sealed[:-16], sealed[-16:]
+        mask = self.block(nonce + b"\0\0\0\1")
+        own = (self.ghash(aad, text) ^ int.from_bytes(mask, "big")).to_bytes(16, "big")
+        if len(tag) != 16 or own != tag:
+            raise Refused("tag")
+        out = bytearray()
+        for number, i in enumerate(range(0, len(text), 16), 2):
+            stream = self.block(nonce + number.to_bytes(4, "big"))
+            out += bytes(a ^ b for a, b in zip(text[i : i + 16], stream))
+        return bytes(out)
+
+
+# ---- keys and records --------------------------------------------------------------------------------------------
+
+
+def mac(key: bytes, data: bytes) -> bytes:
+    return hmac.new(key, data, hashlib.sha256).digest()
+
+
+def derived(data_key: bytes, name: str) -> bytes:
+    return mac(data_key, f"counterfoil/{name}/v1".encode() + b"\x01")
+
+
+def context(stream_id: str, purpose: str, ids: list) -> bytes:
+    return canonical([f"counterfoil/{purpose}/v1", stream_id, *ids])
+
+
+def unpacked(packed: bytes) -> bytes:
+    if packed[:1] == b"\x00":
+        return packed[1:]
+    if packed[:1] != b"\x01":
+        raise Refused("packing")
+    stream = zlib.decompressobj()
+    try:
+        content = stream.decompress(packed[1:], PART_BYTES + 1)
+    except zlib.error:
+        raise Refused("packing") from None
+    if len(content) > PART_BYTES or not stream.eof or stream.unused_data:
+        raise Refused("packing")
+    return content
+
+
+def opened(case: dict) -> tuple[bytes, bytes, bytes]:
+    """Content, packed bytes and salt of a record; every check of FORMAT 6 in its order."""
+    record = bytes.fromhex(case["record"])
+    if case["mode"] == "clear":
+        if record[:1] != b"\x00" or len(record) < 34:
+            raise Refused("form")
+        salt, packed = record[1:33], record[33:]
+    else:
+        if record[:1] != b"\x01" or len(record) < 1 + 12 + 1 + 16:
+            raise Refused("form")
+        key = bytes.fromhex(case["data_key"])
+        aad = context(case["stream_id"], case["purpose"], case["ids"])
+        salt = mac(derived(key, "mac"), aad)
+        packed = Aes256Gcm(derived(key, "enc")).decrypt(record[1:13], record[13:], aad)
+    content = unpacked(packed)
+    if mac(salt, b"\x00" + content).hex() != case["commitment"]:
+        raise Refused("commitment")
+    if case["mode"] == "sealed" and record[1:13] != mac(salt, packed)[:12]:
+        raise Refused("nonce")
+    return content, packed, salt
+
+
+# ---- forms -------------------------------------------------------------------------------------------------------
+
+ULID = "[0-7][0-9A-HJKMNP-TV-Z]{25}"
+PREFIXES = "ldg str evt run stp cal eff apr rev rep adm sch trn dk kek del ers hld".split()
+LABEL = "[A-Za-z0-9_][A-Za-z0-9_.:/+-]{0,127}"
+CLASSES = {"public", "internal", "confidential", "personal", "secret"}
+
+
+def fits(pattern: str, text: object) -> bool:
+    return isinstance(text, str) and re.fullmatch(pattern, text) is not None
+
+
+def is_time(text: object) -> bool:
+    if not fits(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z", text):
+        return False
+    try:
+        datetime.strptime(text, "%Y-%m-%dT%H:%M:%S.%fZ")
+    except ValueError:
+        return False
+    return text[17:19] < "60"
+
+
+def is_id(text: object, *prefixes: str) -> bool:
+    return fits(f"(?:{'|'.join(prefixes or PREFIXES)})_{ULID}", text)
+
+
+def is_event_type(text: object) -> bool:
+    return fits(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*){1,4}", text) and len(text) <= 96
+
+
+FORMS = {
+    "label": lambda text: fits(LABEL, text),
+    "name": lambda text: fits(f"{LABEL}|~[0-9a-f]{{16}}", text),
+    "event_type": is_event_type,
+    "decimal": lambda text: fits(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?", text) and len(text) <= 40,
+    "time": is_time,
+    "digest": lambda text: fits("[0-9a-f]{64}", text),
+    "tag": lambda text: fits("[0-9a-f]{32}", text),
+    "id": is_id,
+}
+
+
+def is_integer(value: object, low: int, high: int = 2**53 - 1) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+
+
+# ---- headers and genesis -----------------------------------------------------------------------------------------
+
+
+def read_record(text: str) -> dict:
+    """The canonical subset of headers, genesis and signed records."""
+    if any(not " " <= letter <= "~" or letter == "\\" for letter in text):
+        raise Refused("canonical")
+    try:
+        value = read_json(text.encode("ascii"))
+    except Refused:
+        raise Refused("canonical") from None
+    if not isinstance(value, dict) or canonical_text(value) != text or has_float(value):
+        raise Refused("canonical")
+    return value
+
+
+def has_float(value: object) -> bool:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return isinstance(value, float) or any(map(has_float, inner))
+
+
+def read_genesis(text: str) -> dict:
+    members = read_record(text)
+    if members.get("ctx") != "counterfoil/genesis/v1" or members.get("suite") != "CF1":
+        raise Refused("format")
+    continues = members.pop("continues", None)
+    good = (
+        set(members) == {"ctx", "ledger", "tenant", "stream_id", "kind", "key", "content", "suite"}
+        and is_id(members["ledger"], "ldg")
+        and fits(LABEL, members["tenant"])
+        and is_id(members["stream_id"], "str")
+        and (members["kind"] == "conversation" or (fits(LABEL, members["kind"]) and fits("system/.+", members["kind"])))
+        and is_id(members["key"], "dk")
+        and members["content"] in ("sealed", "clear")
+    )
+    if not good:
+        raise Refused("member")
+    if continues is not None:
+        if not (len(continues) == 3 and is_id(continues[0], "str") and is_integer(continues[1], 0)):
+            raise Refused("member")
+        members["continues"] = continues
+    return members
+
+
+def is_actor(value: object) -> bool:
+    if not isinstance(value, dict) or not {"type", "id"} <= set(value) <= {"type", "id", "identity_version"}:
+        return False
+    if value["type"] not in ("agent", "user", "human", "worker", "service", "system"):
+        return False
+    person = value["type"] in ("user", "human")
+    named = is_id(value["id"], "dk") if person else fits(LABEL, value["id"])
+    return named and fits(LABEL, value.get("identity_version", "x"))
+
+
+def is_part(value: object) -> bool:
+    return (
+        isinstance(value, dict)
+        and {"commitment", "sha256"} <= set(value) <= {"commitment", "sha256", "key", "class"}
+        and fits("[0-9a-f]{64}", value["commitment"])
+        and fits("[0-9a-f]{64}", value["sha256"])
+        and is_id(value.get("key", "dk_" + "0" * 26), "dk")
+        and value.get("class", "public") in CLASSES
+    )
+
+
+def is_reference(value: object) -> bool:
+    if not isinstance(value, dict) or not {"kind", "class", "sha256"} <= set(value):
+        return False
+    allowed = {"kind", "class", "sha256"} | (set() if value["class"] == "public" else {"address", "key"})
+    return (
+        set(value) <= allowed
+        and fits(LABEL, value["kind"])
+        and value["class"] in CLASSES
+        and fits("[0-9a-f]{64}", value["sha256"])
+        and fits("[0-9a-f]{64}", value.get("address", "0" * 64))
+        and is_id(value.get("key", "dk_" + "0" * 26), "dk")
+    )
+
+
+def is_data(value: object) -> bool:
+    def plain(item: object) -> bool:
+        return isinstance(item, str) or is_integer(item, -(2**53) + 1)
+
+    def fine(item: object) -> bool:
+        if isinstance(item, list):
+            texts = all(isinstance(one, str) for one in item)
+            return len(item) <= 64 and (texts or all(is_integer(one, -(2**53) + 1) for one in item))
+        return isinstance(item, bool) or plain(item)
+
+    return isinstance(value, dict) and all(map(fine, value.values()))
+
+
+def list_of(check, most: int):
+    return lambda value: isinstance(value, list) and 1 <= len(value) <= most and all(map(check, value))
+
+
+HEADER = {
+    "actor": is_actor,
+    "artifact_refs": list_of(is_reference, 64),
+    "attempt": lambda value: is_integer(value, 1),
+    "causation_event_id": lambda value: is_id(value, "evt"),
+    "causation_stream_id": lambda value: is_id(value, "str"),
+    "content": list_of(is_part, 8),
+    "correlation_id": is_id,
+    "ctx": lambda value: value == "counterfoil/event/v1",
+    "data": is_data,
+    "event_id": lambda value: is_id(value, "evt"),
+    "event_schema_version": lambda value: is_integer(value, 1),
+    "event_type": is_event_type,
+    "ignorable": lambda value: value is True,
+    "occurred_at": is_time,
+    "previous_event_hash": FORMS["digest"],
+    "recorded_at": is_time,
+    "run_id": lambda value: is_id(value, "run"),
+    "step_id": lambda value: is_id(value, "stp"),
+    "stream_id": lambda value: is_id(value, "str"),
+    "stream_sequence": lambda value: is_integer(value, 1, 2**28),
+    "trace_id": FORMS["tag"],
+}
+REQUIRED = set("actor ctx data event_id event_schema_version event_type occurred_at".split())
+REQUIRED |= {"previous_event_hash", "recorded_at", "stream_id", "stream_sequence"}
+
+
+def read_header(text: str) -> dict:
+    if len(text.encode("utf-8")) > HEADER_BYTES:
+        raise Refused("size")
+    # A float is told from a wrong member only where its spelling is canonical.
+    if any(not " " <= letter <= "~" or letter == "\\" for letter in text):
+        raise Refused("canonical")
+    try:
+        value = read_json(text.encode("ascii"))
+    except Refused:
+        raise Refused("canonical") from None
+    if not isinstance(value, dict) or canonical_text(value) != text:
+        raise Refused("canonical")
+    ctx = value.get("ctx")
+    if isinstance(ctx, str) and ctx != "counterfoil/event/v1":
+        raise Refused("format")
+    if not REQUIRED <= set(value) <= set(HEADER):
+        raise Refused("member")
+    if "causation_stream_id" in value and "causation_event_id" not in value:
+        raise Refused("member")
+    if not all(HEADER[name](item) for name, item in value.items()):
+        raise Refused("member")
+    return value
+
+
+# ---- the files ---------------------------------------------------------------------------------------------------
+
+
+class Check:
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.count = 0
+        self.wrong: list[str] = []
+
+    def same(self, what: str, found: object, wanted: object) -> None:
+        self.count += 1
+        if found != wanted:
+            self.wrong.append(f"{what}: found {str(found)[:100]!r}, wanted {str(wanted)[:100]!r}")
+
+    def refused(self, what: str, reason: str, call, *arguments) -> None:
+        self.count += 1
+        try:
+            call(*arguments)
+        except Refused as refusal:
+            if str(refusal) != reason:
+                self.wrong.append(f"{what}: refused for {refusal}, not for {reason}")
+        else:
+            self.wrong.append(f"{what}: accepted, though {reason} is wrong")
+
+
+def check_canonical(check: Check, file: dict) -> None:
+    for case in file["accept"]:
+        check.same(case["name"], canonical_text(read_json(case["text"].encode("utf-8"))), case["canonical"])
+        check.same(case["name"] + ", again", canonical_text(read_json(case["canonical"].encode())), case["canonical"])
+    for case in file["refuse"]:
+        data = bytes.fromhex(case["hex"]) if "hex" in case else case["text"].encode("utf-8")
+        check.refused(case["name"], case["reason"], read_json, data)
+
+
+def check_numbers(check: Check, file: dict) -> None:
+    for case in file["numbers"]:
+        value = struct.unpack(">d", bytes.fromhex(case["ieee754"]))[0]
+        if case["text"] is None:
+            check.refused(case["ieee754"], "number", number_text, value)
+        else:
+            check.same(case["ieee754"], number_text(value), case["text"])
+
+
+def check_forms(check: Check, file: dict) -> None:
+    for name, cases in file["forms"].items():
+        for text in cases["accept"]:
+            check.same(f"{name} {text!r}", FORMS[name](text), True)
+        for text in cases["refuse"]:
+            check.same(f"{name} {text!r}", FORMS[name](text), False)
+    for case in file["times"]:
+        check.same(case["outside"], is_time(case["time"]), True)
+    for case in file["ulids"]:
+        check.same(case["text"], ulid(int(case["number"]).to_bytes(16, "big")), case["text"])
+
+
+def ulid(raw: bytes) -> str:
+    value, out = int.from_bytes(raw, "big"), ""
+    for _ in range(26):
+        out, value = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"[value & 31] + out, value >> 5
+    return out
+
+
+def check_keys(check: Check, file: dict) -> None:
+    key, stream = bytes.fromhex(file["data_key"]), file["stream_id"]
+    for name in ("enc", "mac", "address", "artifact"):
+        check.same(f"K_{name}", derived(key, name).hex(), file[f"K_{name}"])
+    check.same("check", mac(key, canonical(["counterfoil/key/v1", file["key_id"], stream]))[:16].hex(), file["check"])
+    for case in file["keyed"]:
+        aad = context(stream, case["purpose"], case["ids"])
+        salt = mac(derived(key, "mac"), aad)
+        value = mac(salt, bytes.fromhex(case["data"])).hex()
+        check.same(case["purpose"], aad.decode(), case["context"])
+        check.same(case["purpose"], (salt.hex(), value, value[:32]), (case["salt"], case["keyed"], case["tag"]))
+    for case in file["derived_ids"]:
+        check.same(case["id"], f"{case['prefix']}_{ulid(bytes.fromhex(case['keyed'])[:16])}", case["id"])
+    for case in file["hidden_names"]:
+        salt = mac(derived(key, "mac"), context(stream, "name", []))
+        check.same(case["name"], "~" + mac(salt, case["name"].encode()).hex()[:16], case["hidden"])
+    for case in file["tree"]:
+        address = mac(derived(key, "address"), case["body"].encode())
+        node = hashlib.sha256(b"counterfoil/context/v1\0" + bytes.fromhex(case["parent"]) + address).hexdigest()
+        check.same("node", (address.hex(), node), (case["address"], case["node"]))
+    for case in file["index"]:
+        text = canonical(["counterfoil/index/v1", case["purpose"], case["tenant"], case["text"]])
+        check.same(case["text"], mac(bytes.fromhex(file["index_key"]), text).hex(), case["value"])
+
+
+def check_genesis(check: Check, file: dict) -> None:
+    for case in file["accept"]:
+        check.same(case["name"], read_genesis(case["text"]), case["members"])
+        check.same(case["name"], hashlib.sha256(b"\0" + case["text"].encode()).hexdigest(), case["hash"])
+    for case in file["refuse"]:
+        check.refused(case["name"], case["reason"], read_genesis, case["text"])
+
+
+def check_records(check: Check, file: dict) -> None:
+    for case in file["accept"]:
+        content, packed, salt = opened(case)
+        check.same(case["name"], content.decode("utf-8"), case["content"])
+        check.same(case["name"], (packed.hex(), salt.hex()), (case["packed"], case["salt"]))
+        check.same(case["name"], hashlib.sha256(bytes.fromhex(case["record"])).hexdigest(), case["sha256"])
+        check.same(case["name"], context(case["stream_id"], case["purpose"], case["ids"]).decode(), case["context"])
+        check.same(case["name"], canonical(read_json(content)), content)
+    for case in file["refuse"]:
+        check.refused(case["name"], case["check"], opened, case)
+    for case in file["openings"]:
+        salt = bytes.fromhex(case["salt"])
+        proves = len(salt) == 32 and mac(salt, b"\0" + case["content"].encode()).hex() == case["commitment"]
+        check.same(case["name"], proves, case["proves"])
+
+
+def check_events(check: Check, file: dict) -> None:
+    genesis = read_genesis(file["genesis"])
+    previous = hashlib.sha256(b"\0" + file["genesis"].encode()).hexdigest()
+    for sequence, case in enumerate(file["accept"], 1):
+        header = read_header(case["header"])
+        place = (header["stream_id"], header["stream_sequence"], header["previous_event_hash"])
+        check.same(case["name"], place, (genesis["stream_id"], sequence, previous))
+        previous = hashlib.sha256(b"\0" + case["header"].encode()).hexdigest()
+        check.same(case["name"], previous, case["hash"])
+        check.same(case["name"], len(header.get("content", [])), len(case["records"]))
+        for number, part in enumerate(header.get("content", [])):
+            record = {
+                "mode": genesis["content"],
+                "record": case["records"][number],
+                "commitment": part["commitment"],
+                "data_key": file["keys"][part.get("key", genesis["key"])],
+                "stream_id": genesis["stream_id"],
+                "purpose": "content",
+                "ids": [header["event_id"], number],
+            }
+            check.same(case["name"], opened(record)[0].decode("utf-8"), case["contents"][number])
+            digest = hashlib.sha256(bytes.fromhex(case["records"][number])).hexdigest()
+            check.same(case["name"], digest, part["sha256"])
+    check.same("binding", bound(file, genesis), file["binding"]["value"])
+    for case in file["refuse"]:
+        check.refused(case["name"], case["reason"], read_header, case["header"])
+
+
+def bound(file: dict, genesis: dict) -> str:
+    binding = {name: item for name, item in file["binding"].items() if name not in ("effect_id", "value")}
+    key = derived(bytes.fromhex(file["keys"][genesis["key"]]), "mac")
+    salt = mac(key, context(genesis["stream_id"], "binding", [file["binding"]["effect_id"]]))
+    return mac(salt, canonical(binding)).hex()
+
+
+def check_turn(check: Check, file: dict) -> None:
+    previous = "0" * 64
+    for case in file["events"]:
+        summary = re.sub("[\ud800-\udfff]", "\ufffd", joined(case["summary"]))
+        fields = [case["turn_id"], case["agent_id"], str(case["seq"]), case["type"], case["payload_hash"] or ""]
+        text = "|".join([previous, *fields, summary, str(case["created_at_ms"])])
+        check.same(case["type"], case["previous"], previous)
+        previous = hashlib.sha256(text.encode("utf-8")).hexdigest()
+        check.same(case["type"], previous, case["hash"])
+
+
+FILES = {
+    "canonical": check_canonical,
+    "numbers": check_numbers,
+    "forms": check_forms,
+    "keys": check_keys,
+    "genesis": check_genesis,
+    "records": check_records,
+    "events": check_events,
+    "turn": check_turn,
+}
+
+
+def main() -> int:
+    failed = 0
+    for name, run in FILES.items():
+        check = Check(name)
+        run(check, json.loads((HERE / f"{name}.json").read_text("utf-8")))
+        failed += len(check.wrong)
+        print(f"{name}: {check.count - len(check.wrong)} of {check.count} agree")
+        for line in check.wrong:
+            print(f"  {line}".encode("ascii", "backslashreplace").decode())
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
