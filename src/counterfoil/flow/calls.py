@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any
 
@@ -27,16 +28,25 @@ def call_in_thread(
 ) -> CallResult:
     """Call ``fn`` in another thread with this context copied, and wait at most ``timeout_s`` seconds.
 
-    Python cannot stop a thread, so a call that outlives its deadline runs on as a daemon and its end is handed
-    out as ``TimedOut.late``.
+    Python cannot stop a thread, so a call that outlives its deadline, or a caller that is interrupted, runs on as a
+    daemon and its end is handed out as ``late``.
     """
-    future: Future[Any] = Future()
-    _hand_over((contextvars.copy_context(), fn, args, kwargs, future))
+    future = start_in_thread(fn, args, kwargs)
     try:
         failure = future.exception(timeout_s)
     except FutureTimeout:
         return TimedOut(future)
+    except BaseException as interrupt:
+        return Raised(interrupt, future)
     return Raised(failure) if failure is not None else Returned(future.result())
+
+
+def start_in_thread(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Future[Any]:
+    """Call ``fn`` in another thread with this context copied; the future cannot be cancelled."""
+    future: Future[Any] = Future()
+    future.set_running_or_notify_cancel()
+    _hand_over((contextvars.copy_context(), fn, args, kwargs, future))
+    return future
 
 
 def _hand_over(job: _Job) -> None:
@@ -62,6 +72,30 @@ def _work(queue: SimpleQueue[_Job]) -> None:
             if len(_idle) >= IDLE_THREADS_MAX:
                 return
             _idle.append(queue)
+
+
+def awaitable(future: Future[Any]) -> asyncio.Future[Any]:
+    """``future`` for the running event loop. Cancelling it changes nothing about the call; the loop may end first."""
+    loop = asyncio.get_running_loop()
+    waiter: asyncio.Future[Any] = loop.create_future()
+
+    def hand_on() -> None:
+        if waiter.cancelled():
+            return
+        failure = future.exception()
+        if failure is None:
+            waiter.set_result(future.result())
+        else:
+            waiter.set_exception(failure)
+            # A waiter that was given up is nobody's to retrieve, and asyncio need not complain about it.
+            waiter.exception()
+
+    def ended(_: Future[Any]) -> None:
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(hand_on)
+
+    future.add_done_callback(ended)
+    return waiter
 
 
 def late_future(work: asyncio.Future[Any]) -> Future[Any]:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
 from typing import Any, TypeVar, assert_never
 
 from counterfoil.errors import InputError
-from counterfoil.flow.calls import call_in_thread, late_future
+from counterfoil.flow.calls import awaitable, call_in_thread, late_future, start_in_thread
 from counterfoil.flow.ports import Ports
 from counterfoil.flow.requests import (
     Append,
@@ -124,18 +127,33 @@ def _call(request: Call) -> CallResult:
 
 
 async def _acall(request: Call) -> CallResult:
-    """Await async code as a task of its own, or run blocking code in a thread; give up after the timeout."""
+    """Await async code as a task of its own, or run blocking code in a thread; give up after the timeout.
+
+    Whoever cancels this task gets it back. Code that runs on all the same is handed out as ``late``.
+    """
+    late: Callable[[], Future[Any]]
     if inspect.iscoroutinefunction(request.fn):
-        work = asyncio.ensure_future(request.fn(*request.args, **request.kwargs))
+        work: asyncio.Future[Any] = asyncio.ensure_future(request.fn(*request.args, **request.kwargs))
+        late = partial(late_future, work)
     else:
-        work = asyncio.ensure_future(asyncio.to_thread(request.fn, *request.args, **request.kwargs))
+        thread = start_in_thread(request.fn, request.args, request.kwargs)
+        work = awaitable(thread)
+        late = partial(_same, thread)
     try:
         done, _ = await asyncio.wait({work}, timeout=request.timeout_s)
     except asyncio.CancelledError as error:
-        # Whoever cancels this task must get it back; the work itself is told too, since nobody waits for it now.
-        work.cancel()
-        return Raised(error)
+        if not work.done():
+            if request.shielded:
+                return Raised(error, late())
+            work.cancel()
+            return Raised(error)
+        # The answer was there before the interruption was seen: it is the answer.
+        done = {work}
     if not done:
-        return TimedOut(late_future(work))
+        return TimedOut(late())
     failure = asyncio.CancelledError() if work.cancelled() else work.exception()
     return Raised(failure) if failure is not None else Returned(work.result())
+
+
+def _same(future: Future[Any]) -> Future[Any]:
+    return future

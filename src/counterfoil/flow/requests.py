@@ -116,7 +116,8 @@ class Read:
 class Call:
     """Run user code (a tool, a model, a lookup). ``name`` is for messages; ``timeout_s`` None waits for ever.
 
-    The answer is a :data:`CallResult`; exceptions of the code are part of it and never thrown into the flow.
+    The answer is a :data:`CallResult`; exceptions of the code are part of it and never thrown into the flow. When
+    the waiting task is cancelled, async code is cancelled with it, unless it is ``shielded``: then it runs on.
     """
 
     name: str
@@ -124,6 +125,7 @@ class Call:
     args: tuple[Any, ...] = ()
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     timeout_s: float | None = None
+    shielded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +137,13 @@ class Returned:
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """The code raised this; also CancelledError and KeyboardInterrupt, which the flow re-raises after recording."""
+    """The code raised this; also CancelledError and KeyboardInterrupt, which the flow re-raises after recording.
+
+    ``late`` is given when it was the waiting that was interrupted: the code runs on, and this resolves when it ends.
+    """
 
     error: BaseException
+    late: Future[Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)

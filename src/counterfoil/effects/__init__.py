@@ -1,0 +1,21 @@
+"""External effects: declared tools, intention before and observation after, doubt ended by rule or by a human."""
+
+from __future__ import annotations
+
+from counterfoil.effects.doubt import Absent, CannotTell, Found, by_key, by_lookup, by_repeating, by_review
+from counterfoil.effects.registry import find_tool, tools
+from counterfoil.effects.tool import Tool, effect
+
+__all__ = [
+    "Absent",
+    "CannotTell",
+    "Found",
+    "Tool",
+    "by_key",
+    "by_lookup",
+    "by_repeating",
+    "by_review",
+    "effect",
+    "find_tool",
+    "tools",
+]

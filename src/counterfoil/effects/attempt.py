@@ -1,0 +1,247 @@
+"""One attempt at an effect: the intention durable, the call with its key, the observation (seed 004, DESIGN 7)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from counterfoil.core.event import Draft
+from counterfoil.effects import events, late
+from counterfoil.effects.doubt import DoubtKind
+from counterfoil.effects.handle import Handle
+from counterfoil.effects.identity import Occurrence, binding
+from counterfoil.effects.outcome import Verdict, error_content, judge_call
+from counterfoil.effects.rows import EFFECTS
+from counterfoil.effects.standing import Standing
+from counterfoil.effects.state import IN_DOUBT
+from counterfoil.errors import (
+    CounterfoilError,
+    Fenced,
+    GuardFailed,
+    InputError,
+    NotDone,
+    StoreError,
+)
+from counterfoil.flow.context import LEASE_MARGIN_MS, RunScope
+from counterfoil.flow.requests import (
+    Append,
+    Call,
+    CallResult,
+    Entry,
+    Flow,
+    Now,
+    Raised,
+    TimedOut,
+    UnitDraft,
+    Wait,
+)
+from counterfoil.store.rows import Guard, RowIs
+
+if TYPE_CHECKING:
+    from counterfoil.effects.tool import Tool
+
+APPEND_TRIES: Final = 4
+"""How often an observation is handed to a store that fails in a way that may pass."""
+
+APPEND_PAUSE_S: Final = 0.25
+
+
+@dataclass(slots=True)
+class Work:
+    """An effect this worker is busy with.
+
+    ``arguments`` are Python values by name, ``recorded`` the same as content, ``key`` the idempotency key as sent,
+    ``doubt`` the rule recorded with the intention, ``attempt`` the newest attempt, or the one to come.
+    """
+
+    scope: RunScope
+    tool: Tool[..., Any]
+    effect_id: str
+    key: str
+    arguments: Mapping[str, Any]
+    recorded: Mapping[str, Any]
+    doubt: DoubtKind
+    handle: Handle
+    attempt: int = 1
+    intended_event_id: str = ""
+    deadline_ms: int = 0
+    lookups: int = 0
+    occurrence: Occurrence | None = None
+    takes_over: str | None = None
+
+    @property
+    def latest(self) -> events.Attempt:
+        """The newest attempt, as events name it."""
+        return events.Attempt(self.effect_id, self.attempt, self.intended_event_id)
+
+    @property
+    def in_doubt(self) -> RowIs:
+        """Guard: nothing has ended the doubt meanwhile."""
+        return RowIs(EFFECTS.name, (self.effect_id,), IN_DOUBT)
+
+
+class Overtaken(Exception):
+    """The doubt ended by another way while this worker was at it; ``effect`` says how it stands, if it is known."""
+
+    def __init__(self, effect: Standing | None) -> None:
+        super().__init__("overtaken")
+        self.effect = effect
+
+
+def intend(work: Work, *guards: Guard) -> Flow[None]:
+    """Make the intention durable. Nothing has been sent when this raises.
+
+    The deadline lies before the lease's end, so nobody recovers the effect while its call may be under way.
+    Raises ``GuardFailed``, ``LeaseLost``, ``RunClosed``, or what parked the run.
+    """
+    scope, tool = work.scope, work.tool
+    now: int = yield Now()
+    work.deadline_ms = now + round(tool.timeout_s * 1000)
+    scope.hold_lease(work.deadline_ms + LEASE_MARGIN_MS)
+    draft = events.intended(scope, work.effect_id, work.attempt, work.deadline_ms, _intention(work))
+    # Looked at last: between here and the append nothing else of this flow runs.
+    if work.handle.left:
+        raise asyncio.CancelledError
+    scope.frontier(f"effect {tool.name}")
+    try:
+        yield from append_patiently(append(scope, (draft,), *guards))
+    except Fenced as fenced:
+        raise scope.latch(scope.lost()) from fenced
+    work.intended_event_id = draft.event_id
+
+
+def _intention(work: Work) -> events.Intention:
+    tool = work.tool
+    material = work.scope.ports.material(work.scope.stream_id)
+    return events.Intention(
+        tool=tool.name,
+        tool_version=tool.version,
+        schema=tool.parameters.schema,
+        doubt=work.doubt,
+        touches=tool.touches,
+        arguments=work.recorded,
+        idempotency_key=work.key,
+        binding=binding(material, work.effect_id, tool.name, tool.version, work.recorded),
+        occurrence=work.occurrence,
+        takes_over=work.takes_over,
+    )
+
+
+def append(scope: RunScope, drafts: tuple[Draft, ...], *guards: Guard) -> Append:
+    """The request that records these for the run, under its fencing token."""
+    return Append(UnitDraft((Entry(scope.stream_id, drafts, token=scope.token),), guards))
+
+
+def send(work: Work) -> Flow[tuple[Verdict, Draft]]:
+    """Call the tool and judge what came. A known outcome is recorded; an unknown one is handed back as a draft.
+
+    The draft of an unknown outcome goes into the append of whatever is done about it. Raises what interrupted the
+    call, after recording it as unknown.
+    """
+    scope, tool = work.scope, work.tool
+    began = scope.ports.now_ms()
+    # What is left of the time that the intention promised; a slow append does not move the deadline.
+    left_ms = work.deadline_ms - began
+    if work.handle.left or left_ms <= 0:
+        yield from _never_sent(work)
+    arguments = tool.parameters.arguments_for_call(work.arguments, work.key)
+    call = Call(tool.name, tool.fn, kwargs=arguments, timeout_s=left_ms / 1000, shielded=True)
+    result: CallResult = yield from work.handle.interruptibly(call)
+    verdict = judge_call(tool, result)
+    observation = events.observed(scope, work.latest, verdict, latency_ms=scope.ports.now_ms() - began)
+    if isinstance(result, Raised) and not isinstance(result.error, Exception):
+        yield from _interrupted(work, result, observation)
+    if isinstance(result, TimedOut):
+        late.watch(work, result.late)
+    if verdict.outcome != "unknown":
+        yield from observe(work, verdict, observation)
+    return verdict, observation
+
+
+def observe(work: Work, verdict: Verdict, *drafts: Draft) -> Flow[None]:
+    """Record a known outcome; the last draft is the observation.
+
+    Raises ``LeaseLost`` when the run was taken over (what came is then kept as late), :class:`Overtaken` when the
+    doubt ended by another way, and parks the run when the store cannot record what has happened.
+    """
+    try:
+        yield from record(work, drafts)
+    except Fenced as fenced:
+        yield from late.record_late(work, verdict)
+        raise work.scope.latch(work.scope.lost()) from fenced
+    except GuardFailed as moved:
+        raise Overtaken((yield from late.record_late(work, verdict))) from moved
+    except InputError as refused:
+        last = drafts[-1].data
+        again = events.observed(
+            work.scope, work.latest, verdict.without_result(refused), last["source"], last.get("latency_ms")
+        )
+        yield from record(work, (*drafts[:-1], again))
+
+
+def record(work: Work, drafts: tuple[Draft, ...]) -> Flow[None]:
+    """Append to an effect in doubt. A store that goes on failing parks the run.
+
+    The ledger then holds an intention without its observation, and no framework may turn that into a text for the
+    model. Raises ``GuardFailed`` when the doubt has ended by another way, ``Fenced`` when the run was taken over.
+    """
+    if not drafts:
+        return
+    try:
+        yield from append_patiently(append(work.scope, drafts, work.in_doubt))
+    except StoreError as failed:
+        raise suspended(work, f"the ledger cannot record what became of it: {failed.message}") from failed
+
+
+def append_patiently(request: Append) -> Flow[None]:
+    """Hand an append to the store again, with the same ids, while its failure may pass."""
+    for tried in range(1, APPEND_TRIES):
+        try:
+            yield request
+        except StoreError as failed:
+            if not failed.retryable:
+                raise
+            yield Wait(APPEND_PAUSE_S * 2 ** (tried - 1))
+        else:
+            return
+    yield request
+
+
+def suspended(work: Work, why: str) -> BaseException:
+    """Park the run for this effect; returns what to raise."""
+    return work.scope.suspend(
+        f"effect {work.effect_id} of tool {work.tool.name} is in doubt: {why}",
+        cause="effect",
+        waits_for=(work.effect_id,),
+    )
+
+
+def _interrupted(work: Work, result: Raised, observation: Draft) -> Flow[None]:
+    """Cancelled, or the process is asked to stop: say that the outcome is unknown, then get out of the way.
+
+    Whether it can be recorded or not, an intention without a known outcome stands in the ledger.
+    """
+    late.watch(work, result.late, in_flight=isinstance(result.error, asyncio.CancelledError))
+    with suppress(CounterfoilError):
+        yield append(work.scope, (observation,), work.in_doubt)
+    raise result.error
+
+
+def _never_sent(work: Work) -> Flow[None]:
+    """The caller was cancelled, or time ran out, while the intention was written: nothing was sent, for certain."""
+    why = (
+        "its caller was cancelled"
+        if work.handle.left
+        else "its deadline passed while the intention was recorded"
+    )
+    error = NotDone(f"{work.tool.name}: {why} before the call was made")
+    verdict = Verdict("failed", {"error": error_content(error)}, NEVER_SENT, None, error)
+    yield from observe(work, verdict, events.observed(work.scope, work.latest, verdict))
+    raise asyncio.CancelledError if work.handle.left else error
+
+
+NEVER_SENT: Final = "NeverSent"
+"""``error_class`` of an attempt that ended before its call; a resumed run makes the call instead of repeating this."""

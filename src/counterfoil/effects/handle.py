@@ -1,0 +1,47 @@
+"""How the caller of an async tool reaches the perform that runs as a task of its own: it may leave, not stop it."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import ExitStack
+from typing import Any
+
+from counterfoil.flow.requests import Call, Flow, Wait
+
+
+class Handle:
+    """One perform as its caller sees it.
+
+    A perform belongs to the run, not to the caller's task (DESIGN 7): cancelling the caller never tears it down in
+    the middle of an append. While it waits for the outside it is told, records that the outcome is unknown and ends;
+    everywhere else it sees ``left`` before it begins the next thing.
+    """
+
+    __slots__ = ("_waiting", "flight", "left")
+
+    def __init__(self) -> None:
+        self.left = False
+        self._waiting = False
+        self.flight = ExitStack()
+        """Holds the run's count of this call; taken over by whoever goes on watching it."""
+
+    def interruptibly(self, request: Call | Wait) -> Flow[Any]:
+        """Yield a request during which the caller may leave at once."""
+        self._waiting = True
+        try:
+            return (yield request)
+        finally:
+            self._waiting = False
+
+    def leave(self, task: asyncio.Task[Any]) -> None:
+        """The caller was cancelled: interrupt ``task`` if it waits for the outside, and let it end by itself."""
+        self.left = True
+        if self._waiting:
+            task.cancel()
+        task.add_done_callback(_seen)
+
+
+def _seen(task: asyncio.Task[Any]) -> None:
+    # The caller is gone: what the task raised is in the ledger, and asyncio need not complain that nobody looked.
+    if not task.cancelled():
+        task.exception()

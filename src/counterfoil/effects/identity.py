@@ -1,0 +1,75 @@
+"""Which effect a call is: business keys, keys made of the run, and the digests that arguments are compared by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from counterfoil.core import canonical
+from counterfoil.core.keyed import KeyMaterial
+from counterfoil.core.values import comparable
+from counterfoil.store.rows import Index
+
+Occurrence = tuple[str, int]
+"""Path of memoised steps and number in program order, for tools whose every call is an effect of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """The two index values of a call. They stand only in rows, never in a header (FORMAT 3 and 8)."""
+
+    key_index: str
+    arguments_index: str
+
+
+def business_identity(index: Index, key: str, arguments: Mapping[str, Any]) -> Identity:
+    """One effect per tenant, however often and from whichever run it is called."""
+    return Identity(index("effect", key), index("arguments", _text(comparable(arguments))))
+
+
+def run_identity(
+    index: Index, run_id: str, tool: str, arguments: Mapping[str, Any], occurrence: Occurrence | None = None
+) -> Identity:
+    """One effect per run, tool and arguments; with ``occurrence`` one for each call (DESIGN 7).
+
+    The tool's version is no part of it: a new version does not make a new effect of the same call.
+    """
+    plain = comparable(arguments)
+    named: list[Any] = [run_id, tool, plain]
+    if occurrence is not None:
+        named += [occurrence[0], occurrence[1]]
+    return Identity(index("effect-auto", _text(named)), index("arguments", _text(plain)))
+
+
+def recorded_identity(
+    index: Index, effect_id: str, run_id: str, tool: str, content: Mapping[str, Any]
+) -> Identity:
+    """The identity of a recorded ``effect.intended``, made again from its content."""
+    arguments = content["arguments"]
+    key = content["idempotency_key"]
+    if key != effect_id:
+        return business_identity(index, key, arguments)
+    occurrence = content.get("occurrence")
+    return run_identity(
+        index,
+        run_id,
+        tool,
+        arguments,
+        None if occurrence is None else (occurrence["path"], occurrence["number"]),
+    )
+
+
+def binding(
+    material: KeyMaterial, effect_id: str, tool: str, tool_version: str, arguments: Mapping[str, Any]
+) -> str:
+    """The digest that approval and intention share (FORMAT 8): effect, tool, version, arguments, artifacts."""
+    text = canonical.encode(
+        {"arguments": arguments, "artifacts": [], "tool": tool, "tool_version": tool_version}
+    )
+    return material.digest("binding", [effect_id], text)
+
+
+def _text(value: Any) -> str:
+    # Canonical bytes are UTF-8, with half surrogates written as escapes, so this cannot fail.
+    return canonical.encode(value).decode("utf-8")

@@ -1,0 +1,216 @@
+"""What a call or a lookup says about its effect, as content to record; and recorded outcomes handed out again."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from counterfoil.core.forms import is_label
+from counterfoil.core.values import from_json, to_json
+from counterfoil.effects.doubt import Found
+from counterfoil.errors import CounterfoilError, EffectFailed, InputError, NotDone, Rejected, ResultNotKept
+from counterfoil.flow.event import Event
+from counterfoil.flow.requests import CallResult, Raised, Returned
+
+if TYPE_CHECKING:
+    from counterfoil.effects.tool import Tool
+
+MESSAGE_CHARACTERS_MAX: Final = 2_000
+REPR_CHARACTERS_MAX: Final = 1_000
+
+_NEED_MORE_ARGUMENTS: Final = (UnicodeError, BaseExceptionGroup, StopIteration, StopAsyncIteration)
+_BUILTIN_ERRORS: Final = {
+    name: kind
+    for name, kind in vars(builtins).items()
+    if isinstance(kind, type) and issubclass(kind, Exception) and not issubclass(kind, _NEED_MORE_ARGUMENTS)
+}
+"""Errors that a recorded failure may be raised again as. Never a class looked up by a name found in data."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of one attempt: the outcome, its content, and the live value or error for the caller."""
+
+    outcome: Literal["succeeded", "rejected", "failed", "unknown"]
+    content: Mapping[str, Any] = field(default_factory=dict)
+    error_class: str | None = None
+    value: Any = None
+    error: BaseException | None = None
+
+    def without_result(self, refused: InputError) -> Verdict:
+        """The same with a description in place of a result that has no place in an event.
+
+        The effect has happened; a result too large or too deep must not hide that. Raises ``refused`` when there is
+        no result to leave out.
+        """
+        if "result" not in self.content:
+            raise refused
+        content = {name: value for name, value in self.content.items() if name != "result"}
+        return replace(self, content=content | not_kept(self.value, refused))
+
+    def hand_out(self) -> Any:
+        """Return the value to the caller, or raise the error."""
+        if self.error is not None:
+            raise self.error
+        return self.value
+
+
+def judge_call(tool: Tool[..., Any], result: CallResult) -> Verdict:
+    """Return is succeeded, Rejected is rejected, NotDone is failed; anything else is unknown (CONTRACTS, Tool result).
+
+    A tool that touches nothing fails instead of being unknown, unless the call was interrupted from outside.
+    """
+    if isinstance(result, Returned):
+        return _success(tool, result.value)
+    error = result.error if isinstance(result, Raised) else _timeout(tool)
+    match error:
+        case Rejected():
+            return failure("rejected", error)
+        case NotDone():
+            return failure("failed", error)
+        case Exception() if tool.doubt.kind == "repeat":
+            return failure("failed", error)
+        case _:
+            return failure("unknown", error)
+
+
+def judge_found(tool: Tool[..., Any], found: Found) -> Verdict:
+    """The verdict of a provider that knows the effect."""
+    if found.outcome == "succeeded":
+        return _success(tool, found.result)
+    said = f"the provider of {tool.name} says: {found.outcome}"
+    error = Rejected(said) if found.outcome == "rejected" else NotDone(said)
+    verdict = failure(found.outcome, error)
+    return Verdict(found.outcome, {**result_content(found.result), **verdict.content}, None, None, error)
+
+
+def failure(outcome: Literal["rejected", "failed", "unknown"], error: BaseException) -> Verdict:
+    """A verdict that is raised to the caller."""
+    return Verdict(outcome, {"error": error_content(error)}, error_label(error), None, error)
+
+
+def result_content(value: Any) -> dict[str, Any]:
+    """``{"result": …}``, or a bounded description where the value has no form that can be read back."""
+    try:
+        return {"result": to_json(value)}
+    except InputError as refused:
+        return not_kept(value, refused)
+
+
+def not_kept(value: Any, refused: InputError) -> dict[str, Any]:
+    """What is recorded of a result that cannot be: its type, why, and the beginning of its ``repr``."""
+    try:
+        shown = repr(value)
+    except Exception as error:  # noqa: BLE001 - a result's own repr must not undo that the effect succeeded
+        shown = f"<{type(value).__name__} whose repr raised {type(error).__name__}>"
+    return {
+        "result_not_kept": {
+            "type": type(value).__name__,
+            "repr": shown[:REPR_CHARACTERS_MAX],
+            "why": refused.message[:MESSAGE_CHARACTERS_MAX],
+        }
+    }
+
+
+def error_label(error: BaseException) -> str:
+    """The class name as it stands in headers."""
+    name = type(error).__name__
+    return name if is_label(name) else "Exception"
+
+
+def error_content(error: BaseException) -> dict[str, Any]:
+    """Class, message and, for our own errors, hint and fields; what :func:`raise_recorded` needs."""
+    content: dict[str, Any] = {
+        "class": f"{type(error).__module__}.{type(error).__qualname__}",
+        "message": _message(error)[:MESSAGE_CHARACTERS_MAX],
+    }
+    if isinstance(error, CounterfoilError):
+        if error.hint:
+            content["hint"] = error.hint[:MESSAGE_CHARACTERS_MAX]
+        fields = {name: value for name, value in error.fields.items() if _is_encodable(value)}
+        if fields:
+            content["fields"] = to_json(fields)
+    return content
+
+
+def answer_of_event(event: Event) -> Any:
+    """What a recorded outcome means to the code that resumes: its result returned, or its error raised (CONTRACTS).
+
+    Raises Rejected, NotDone (or the built-in error it was), EffectFailed after a settlement without success,
+    ResultNotKept, or :class:`counterfoil.errors.ContentUnavailable`.
+    """
+    outcome = event.data["outcome"]
+    effect_id = event.data["effect_id"]
+    if outcome == "succeeded":
+        return _recorded_result(event, effect_id)
+    if event.type == "effect.settled":
+        raise EffectFailed(
+            f"effect {effect_id} was settled as {outcome}", effect_id=effect_id, outcome=outcome
+        )
+    raise _recorded_error(event, outcome, effect_id)
+
+
+def _recorded_result(event: Event, effect_id: str) -> Any:
+    content = event.content
+    lost = content.get("result_not_kept")
+    if lost is not None:
+        raise ResultNotKept(
+            f"effect {effect_id} succeeded and is not sent again, but its result, a {lost['type']}, could not be recorded",
+            hint="return plain values, dataclasses registered with counterfoil, or bytes from the tool",
+            effect_id=effect_id,
+        )
+    return from_json(content["result"]) if "result" in content else None
+
+
+def _recorded_error(event: Event, outcome: str, effect_id: str) -> Exception:
+    recorded = event.content.get("error") or {}
+    message = str(recorded.get("message") or f"effect {effect_id} ended as {outcome}")
+    kind = str(recorded.get("class") or "")
+    ours = Rejected if outcome == "rejected" else NotDone
+    if kind == f"{ours.__module__}.{ours.__qualname__}":
+        fields = from_json(recorded.get("fields") or {})
+        return ours(
+            message, hint=recorded.get("hint"), **{n: v for n, v in fields.items() if n not in _TAKEN}
+        )
+    module, _, name = kind.rpartition(".")
+    if module == "builtins" and name in _BUILTIN_ERRORS:
+        return _BUILTIN_ERRORS[name](message)
+    return EffectFailed(
+        f"effect {effect_id} ended as {outcome}: {message}", effect_id=effect_id, outcome=outcome
+    )
+
+
+_TAKEN: Final = frozenset({"message", "hint"})
+
+
+def _success(tool: Tool[..., Any], value: Any) -> Verdict:
+    content = result_content(value)
+    provider_id = tool.provider_id_of(value)
+    if provider_id is not None:
+        content["provider_effect_id"] = provider_id
+    return Verdict("succeeded", content, None, value)
+
+
+def _timeout(tool: Tool[..., Any]) -> TimeoutError:
+    return TimeoutError(f"tool {tool.name} gave no answer within {tool.timeout_s:g} s")
+
+
+def _message(error: BaseException) -> str:
+    if isinstance(error, CounterfoilError):
+        return error.message
+    if len(error.args) == 1 and isinstance(error.args[0], str):
+        return error.args[0]
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - an error whose text cannot be made is still an error
+        return f"<{type(error).__name__} without text>"
+
+
+def _is_encodable(value: Any) -> bool:
+    try:
+        to_json(value)
+    except InputError:
+        return False
+    return True

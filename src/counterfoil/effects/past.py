@@ -1,0 +1,151 @@
+"""What this run has recorded about its effects: looked up when code is re-entered and a call comes again (case S11)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from counterfoil.effects.attempt import NEVER_SENT
+from counterfoil.effects.rows import EFFECTS
+from counterfoil.effects.standing import Standing, effect_now
+from counterfoil.effects.state import move_of
+from counterfoil.flow.event import Event
+from counterfoil.flow.requests import Events, Flow, Read, Rows
+from counterfoil.store.rows import Key, Row
+
+if TYPE_CHECKING:
+    from counterfoil.flow.context import RunScope
+
+PAGE_ROWS = 500
+
+
+@dataclass(slots=True)
+class Calls:
+    """Calls of one effect, in program order: first those that failed, then the one that was final, then repeats.
+
+    ``failures`` are the recorded ones of earlier entries; ``failed_here`` counts those of this entry.
+    """
+
+    failures: list[Event] = field(default_factory=list)
+    failed_here: int = 0
+    repeats: int = 0
+    decided: Event | None = None
+
+    def failure(self, number: int) -> Event | None:
+        """The recorded failure that the ``number``-th call ended with, if it is one of an earlier entry."""
+        return self.failures[number - 1] if number <= len(self.failures) else None
+
+    @property
+    def answered(self) -> int:
+        """How many calls of this effect, made by the run that performs it, have their answer on record."""
+        return len(self.failures) + self.failed_here + 1 + self.repeats
+
+
+class Past:
+    """One scope's view of its effects (``scope.part(Past)``).
+
+    A fresh run reads nothing: that a key is taken shows when its intention is refused.
+    """
+
+    def __init__(self, scope: RunScope) -> None:
+        self._run_id = scope.run_id
+        self._calls: dict[str, Calls] = {}
+        self._begun: dict[str, str] = {}
+        self._known: dict[str, Standing] | None = None
+        self._live: set[str] = set()
+        self._own: set[str] = set()
+        for event in scope.history:
+            self._keep(event)
+
+    def _keep(self, event: Event) -> None:
+        data = event.data
+        if event.type == "effect.intended":
+            self._own.add(data["effect_id"])
+        elif event.type == "effect.repeated":
+            self.calls(data["effect_id"]).repeats += 1
+        elif event.type in ("effect.observed", "effect.late_observed", "effect.settled"):
+            calls = self.calls(data["effect_id"])
+            move = move_of(event.type, data)
+            if move is None or move.to == "unknown" or calls.decided is not None:
+                return
+            if move.to != "failed":
+                calls.decided = event
+            elif data.get("error_class") != NEVER_SENT:
+                calls.failures.append(event)
+
+    def calls(self, effect_id: str) -> Calls:
+        """The calls of this effect so far."""
+        return self._calls.setdefault(effect_id, Calls())
+
+    @property
+    def repeats_others(self) -> bool:
+        """Whether the record hands out effects of other runs, which no query by run finds."""
+        return not self._calls.keys() <= self._own
+
+    def find(self, key_index: str) -> Flow[Standing | None]:
+        """This run's effect under this key, as it stands now; None if the run has none."""
+        effect_id = self._begun.get(key_index)
+        if effect_id is None and self._own:
+            if self._known is None:
+                self._known = yield from _effects_of(self._run_id)
+            known = self._known.get(key_index)
+            if known is None or self._is_decided(known):
+                return known
+            effect_id = known.effect_id
+        return None if effect_id is None else (yield from effect_now(effect_id))
+
+    def _is_decided(self, known: Standing) -> bool:
+        # A decided effect changes only by contradiction, and then a run that is already under way keeps the answer
+        # that it found when it was entered.
+        calls = self._calls.get(known.effect_id)
+        return (
+            calls is not None
+            and calls.decided is not None
+            and calls.decided.sequence == known.outcome_sequence
+            and known.state != "contradicted"
+        )
+
+    def began(self, key_index: str, effect_id: str) -> None:
+        """This entry intends the effect."""
+        self._begun[key_index] = effect_id
+        self._live.add(effect_id)
+
+    def forget(self, key_index: str, effect_id: str) -> None:
+        """The intention was refused: the key belongs to another effect."""
+        self._begun.pop(key_index, None)
+        self._live.discard(effect_id)
+
+    def resumed(self, effect_id: str) -> None:
+        """This entry is busy with the effect."""
+        self._live.add(effect_id)
+
+    def ended(self, effect_id: str) -> None:
+        """This entry is no longer busy with the effect."""
+        self._live.discard(effect_id)
+
+    def is_live(self, effect_id: str) -> bool:
+        """Whether another task or thread of this entry is busy with the effect right now."""
+        return effect_id in self._live
+
+    def decision(self, effect: Standing) -> Flow[Event]:
+        """The event that decided the outcome."""
+        sequence = effect.outcome_sequence
+        assert sequence is not None, "a decided effect names the event that decided it"
+        calls = self._calls.get(effect.effect_id)
+        if calls is not None and calls.decided is not None and calls.decided.sequence == sequence:
+            return calls.decided
+        found: list[Event] = yield Read(Events(effect.stream_id, after=sequence - 1, limit=1))
+        return found[0]
+
+
+def _effects_of(run_id: str) -> Flow[dict[str, Standing]]:
+    """The run's effects by key."""
+    found: dict[str, Standing] = {}
+    after: Key | None = None
+    while True:
+        page: list[Row] = yield Read(Rows(EFFECTS.name, "by_run", (run_id,), PAGE_ROWS, after))
+        effects = [Standing.of(row) for row in page]
+        found |= {effect.key_index: effect for effect in effects if effect.key_index is not None}
+        if len(page) < PAGE_ROWS:
+            return found
+        after = (run_id, effects[-1].first_sequence, effects[-1].effect_id)

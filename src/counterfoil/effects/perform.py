@@ -1,0 +1,322 @@
+"""A decorated tool's call as a flow: validated, intended, called, observed; or found on record and handed out again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from counterfoil.core.values import to_json
+from counterfoil.effects import events
+from counterfoil.effects.attempt import Overtaken, Work, append, append_patiently, intend, send
+from counterfoil.effects.doubt import DoubtKind
+from counterfoil.effects.handle import Handle
+from counterfoil.effects.identity import Identity, Occurrence, business_identity, run_identity
+from counterfoil.effects.outcome import Verdict, answer_of_event
+from counterfoil.effects.past import Past
+from counterfoil.effects.resolve import Parked, first_case, resolve, waiting_for
+from counterfoil.effects.rows import EFFECT_KEYS
+from counterfoil.effects.standing import KeyStanding, Standing, effect_now, key_now
+from counterfoil.effects.state import FINAL, IN_DOUBT, IN_REVIEW, OPEN
+from counterfoil.errors import EffectInFlight, Fenced, GuardFailed, IdempotencyConflict
+from counterfoil.flow.context import RunScope, step_path
+from counterfoil.flow.requests import Flow, NewId
+from counterfoil.store.rows import Absent, Guard
+
+if TYPE_CHECKING:
+    from counterfoil.effects.tool import Tool
+
+SHOWN_DIGITS = 12
+"""Of a digest in a message: enough to see that two differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One call of a tool in a run: its arguments twice (Python values, content), which effect it is, which call of it."""
+
+    scope: RunScope
+    tool: Tool[..., Any]
+    handle: Handle
+    arguments: Mapping[str, Any]
+    recorded: Mapping[str, Any]
+    key: str | None
+    identity: Identity
+    occurrence: Occurrence | None
+    number: int
+
+    @property
+    def past(self) -> Past:
+        """What the run has on record."""
+        return self.scope.part(Past)
+
+    @property
+    def key_row(self) -> tuple[str, str]:
+        """Key of the row that enforces "once per tenant"."""
+        return (self.scope.ports.tenant, self.identity.key_index)
+
+    def work(self, effect_id: str, *, doubt: DoubtKind | None = None, **more: Any) -> Work:
+        """This effect, to be busy with."""
+        return Work(
+            scope=self.scope,
+            tool=self.tool,
+            effect_id=effect_id,
+            key=self.key or effect_id,
+            arguments=self.arguments,
+            recorded=self.recorded,
+            doubt=doubt or self.tool.doubt.kind,
+            handle=self.handle,
+            occurrence=self.occurrence,
+            **more,
+        )
+
+
+def perform(scope: RunScope, tool: Tool[..., Any], arguments: Mapping[str, Any], handle: Handle) -> Flow[Any]:
+    """Perform a tool's call once, whatever crashes; the same call of a resumed run gets the recorded outcome.
+
+    Returns what the tool returned. Raises Rejected, NotDone, EffectFailed, EffectInFlight, IdempotencyConflict, an
+    InputError that names the argument, ``RunSuspended`` or ``LeaseLost``.
+    """
+    scope.check()
+    asked = _validated(scope, tool, arguments, handle)
+    # Policy and approval have their place here: between the validated arguments and the intention (DESIGN 7).
+    effect = yield from asked.past.find(asked.identity.key_index)
+    if effect is not None:
+        return (yield from _on_record(asked, effect))
+    if scope.terminal is not None or asked.past.repeats_others:
+        key = yield from key_now(asked.key_row)
+        if key is not None:
+            return (yield from _key_taken(asked, key))
+    return (yield from _first_call(asked, Absent(EFFECT_KEYS.name, asked.key_row)))
+
+
+def _validated(scope: RunScope, tool: Tool[..., Any], arguments: Mapping[str, Any], handle: Handle) -> Asked:
+    """Refuse arguments without a recordable form, by path; nothing is written then. Work out which effect it is."""
+    recorded = to_json(arguments, "arguments")
+    index = scope.ports.index
+    key = tool.key_of(arguments)
+    occurrence: Occurrence | None = None
+    if key is not None:
+        identity = business_identity(index, key, recorded)
+    else:
+        identity = run_identity(index, scope.run_id, tool.name, recorded)
+        if tool.each_call_its_own:
+            path = step_path()
+            occurrence = (path, scope.occurrence(tool.name, identity.arguments_index, path))
+            identity = run_identity(index, scope.run_id, tool.name, recorded, occurrence)
+    number = scope.occurrence("effect", identity.key_index, "")
+    return Asked(scope, tool, handle, arguments, recorded, key, identity, occurrence, number)
+
+
+# ---- a call that is not on record --------------------------------------------------------------------------------
+
+
+def _first_call(asked: Asked, *guards: Guard, takes_over: str | None = None) -> Flow[Any]:
+    """Intend and carry out. That the key is taken is seen by the guard, so a fresh key costs no read."""
+    effect_id: str = yield NewId("eff")
+    work = asked.work(effect_id, takes_over=takes_over)
+    asked.past.began(asked.identity.key_index, effect_id)
+    try:
+        try:
+            yield from intend(work, *guards)
+        except GuardFailed as taken:
+            asked.past.forget(asked.identity.key_index, effect_id)
+            key = _taken_key(asked, taken)
+        else:
+            return (yield from _carry_out(asked, work))
+    finally:
+        asked.past.ended(effect_id)
+    return (yield from _key_taken(asked, key))
+
+
+def _taken_key(asked: Asked, taken: GuardFailed) -> KeyStanding:
+    """The row of the key that turned out to belong to somebody."""
+    row = taken.fields["row"]
+    if taken.fields["table"] == EFFECT_KEYS.name and row is not None:
+        return KeyStanding.of(row)
+    raise EffectInFlight(
+        f"the key of this {asked.tool.name} call was taken by another run just now",
+        hint="try again",
+        tool=asked.tool.name,
+    ) from taken
+
+
+def _carry_out(asked: Asked, work: Work) -> Flow[Any]:
+    """From the durable intention to what the caller gets."""
+    resolution: Verdict | Parked
+    try:
+        resolution, observation = yield from send(work)
+        if resolution.outcome == "unknown":
+            resolution = yield from resolve(work, first_case(work, ended=True), observation)
+    except Overtaken as other:
+        return (yield from _elsewise(asked, work, other.effect))
+    return _handed_out(asked, work, resolution)
+
+
+def _handed_out(asked: Asked, work: Work, resolution: Verdict | Parked) -> Any:
+    if isinstance(resolution, Parked):
+        raise _parked(asked, work, resolution)
+    if resolution.outcome == "failed":
+        asked.past.calls(work.effect_id).failed_here += 1
+    return resolution.hand_out()
+
+
+def _parked(asked: Asked, work: Work, parked: Parked) -> BaseException:
+    return asked.scope.suspend(
+        f"effect {work.effect_id} of tool {work.tool.name} is in doubt: {parked.why}",
+        cause=parked.cause,
+        waits_for=(parked.waits_for,),
+    )
+
+
+def _elsewise(asked: Asked, work: Work, effect: Standing | None) -> Flow[Any]:
+    """The doubt was ended by a late answer while this worker was at it: what is recorded first is the outcome."""
+    if effect is None or effect.state in OPEN:
+        raise _parked(asked, work, waiting_for(work.effect_id, effect))
+    if effect.state == "failed":
+        asked.past.calls(work.effect_id).failed_here += 1
+    event = yield from asked.past.decision(effect)
+    return answer_of_event(event)
+
+
+# ---- a call that is on record -------------------------------------------------------------------------------------
+
+
+def _key_taken(asked: Asked, key: KeyStanding) -> Flow[Any]:
+    """The key belongs to an effect already: of this run, or of another."""
+    if key.state == "settled" or key.effect_id is None:
+        raise IdempotencyConflict(
+            f"{asked.tool.name} was carried out under this key before, and its record has been erased",
+            hint="it is not sent again; use another key if this is meant to be another effect",
+            tool=asked.tool.name,
+        )
+    effect = yield from effect_now(key.effect_id)
+    assert effect is not None, "a key is bound in the append that makes its effect"
+    return (yield from _on_record(asked, effect, key))
+
+
+def _on_record(asked: Asked, effect: Standing, key: KeyStanding | None = None) -> Flow[Any]:
+    _check_same(asked, effect)
+    if effect.run_id == asked.scope.run_id:
+        return (yield from _own(asked, effect))
+    return (yield from _of_another_run(asked, effect, key))
+
+
+def _check_same(asked: Asked, effect: Standing) -> None:
+    """The same key with another tool or other arguments is a conflict (FORMAT 8); the version does not matter."""
+    if effect.tool == asked.tool.name and effect.arguments_index in (None, asked.identity.arguments_index):
+        return
+    recorded, given = (
+        str(effect.arguments_index)[:SHOWN_DIGITS],
+        asked.identity.arguments_index[:SHOWN_DIGITS],
+    )
+    raise IdempotencyConflict(
+        f"the key of this {asked.tool.name} call belongs to effect {effect.effect_id} of tool {effect.tool} with "
+        f"arguments {recorded}…; this call has arguments {given}…",
+        hint="one key is one effect: give another effect another key, or repeat the call as it was",
+        effect_id=effect.effect_id,
+        tool=effect.tool,
+        recorded=recorded,
+        given=given,
+    )
+
+
+def _own(asked: Asked, effect: Standing) -> Flow[Any]:
+    """An effect of this run: answered silently as often as it was answered before, then as a repeat (case S11)."""
+    calls = asked.past.calls(effect.effect_id)
+    failure = calls.failure(asked.number)
+    if failure is not None:
+        return answer_of_event(failure)
+    if effect.state in FINAL:
+        return (yield from _answer(asked, effect, silent=asked.number <= calls.answered))
+    if asked.past.is_live(effect.effect_id):
+        raise _in_flight(asked, effect)
+    if effect.state == "failed":
+        return (yield from _next_attempt(asked, effect))
+    if effect.state in IN_DOUBT:
+        return (yield from _end_doubt(asked, _taken_up(asked, effect)))
+    raise _parked(asked, _taken_up(asked, effect), waiting_for(effect.effect_id, effect))
+
+
+def _taken_up(asked: Asked, effect: Standing) -> Work:
+    """A recorded effect, to go on with; rule and deadline are those of its intention."""
+    return asked.work(
+        effect.effect_id,
+        doubt=effect.doubt,
+        attempt=effect.attempt,
+        intended_event_id=effect.intended_event_id,
+        deadline_ms=effect.deadline_ms or 0,
+        lookups=effect.lookups,
+    )
+
+
+def _end_doubt(asked: Asked, work: Work) -> Flow[Any]:
+    """An earlier entry of this run left it in doubt; this one holds the lease, so it follows the rule."""
+    asked.scope.frontier(f"the outcome of effect {work.effect_id}")
+    asked.past.resumed(work.effect_id)
+    try:
+        resolution = yield from resolve(work, first_case(work, ended=False))
+    except Overtaken as other:
+        return (yield from _elsewise(asked, work, other.effect))
+    finally:
+        asked.past.ended(work.effect_id)
+    return _handed_out(asked, work, resolution)
+
+
+def _next_attempt(asked: Asked, effect: Standing) -> Flow[Any]:
+    """The last attempt was confirmed not done, and the code asks again: the same effect, one more attempt."""
+    key = yield from key_now(asked.key_row)
+    if key is None:
+        raise _in_flight(asked, effect)
+    if key.effect_id != effect.effect_id:
+        # Another run has taken the key since.
+        return (yield from _key_taken(asked, key))
+    work = _taken_up(asked, effect)
+    work.attempt += 1
+    work.doubt = asked.tool.doubt.kind
+    asked.past.resumed(work.effect_id)
+    try:
+        try:
+            yield from intend(work, key.unchanged, effect.unchanged)
+        except GuardFailed as moved:
+            raise _in_flight(asked, effect) from moved
+        return (yield from _carry_out(asked, work))
+    finally:
+        asked.past.ended(work.effect_id)
+
+
+def _of_another_run(asked: Asked, effect: Standing, key: KeyStanding | None) -> Flow[Any]:
+    """A business key that another run has used: its recorded outcome, or the key if that effect was not done."""
+    if effect.state in FINAL:
+        silent = asked.number <= asked.past.calls(effect.effect_id).repeats
+        return (yield from _answer(asked, effect, silent=silent))
+    if effect.state == "failed" and key is not None:
+        return (yield from _first_call(asked, key.unchanged, effect.unchanged, takes_over=effect.effect_id))
+    raise _in_flight(asked, effect)
+
+
+def _answer(asked: Asked, effect: Standing, *, silent: bool) -> Flow[Any]:
+    """Hand out what is recorded; what was not asked before is itself a fact: ``effect.repeated``."""
+    if not silent:
+        asked.scope.frontier(f"another call of effect {effect.effect_id}")
+        draft = events.repeated(asked.scope, effect.effect_id, effect.first_event_id)
+        try:
+            yield from append_patiently(append(asked.scope, (draft,)))
+        except Fenced as fenced:
+            raise asked.scope.latch(asked.scope.lost()) from fenced
+        asked.past.calls(effect.effect_id).repeats += 1
+    event = yield from asked.past.decision(effect)
+    return answer_of_event(event)
+
+
+def _in_flight(asked: Asked, effect: Standing) -> EffectInFlight:
+    waiting = effect.state in IN_REVIEW
+    return EffectInFlight(
+        f"effect {effect.effect_id} of tool {asked.tool.name} is {'in review' if waiting else 'under way or in doubt'}"
+        " and is not sent again",
+        hint="settle its review"
+        if waiting
+        else "try again later, or run `counterfoil recover` if its worker is gone",
+        effect_id=effect.effect_id,
+        run_id=effect.run_id,
+        state=effect.state,
+    )

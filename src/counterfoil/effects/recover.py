@@ -1,0 +1,128 @@
+"""Recovery of one effect whose worker is gone: its recorded rule followed to an outcome, a review, or a later pass."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from counterfoil.core.values import from_json
+from counterfoil.effects import events
+from counterfoil.effects.attempt import Overtaken, Work, append, append_patiently
+from counterfoil.effects.decide import ReviewCause
+from counterfoil.effects.handle import Handle
+from counterfoil.effects.resolve import Parked, first_case, resolve
+from counterfoil.effects.rows import EFFECTS
+from counterfoil.effects.standing import Standing, effect_now
+from counterfoil.effects.state import IN_DOUBT
+from counterfoil.errors import Fenced, GuardFailed, InputError
+from counterfoil.flow.context import RunScope
+from counterfoil.flow.event import Event
+from counterfoil.flow.requests import Events, Flow, Now, Read
+from counterfoil.store.rows import Row, RowIs
+
+if TYPE_CHECKING:
+    from counterfoil.effects.tool import Tool
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """What a recovery did to one effect.
+
+    ``done``: ``decided`` (its outcome is now known), ``review`` (a human has been asked), ``left`` (still in doubt;
+    ``why`` says what it needs), ``nothing`` (it was not in doubt any more). ``state`` is the effect's state now.
+    """
+
+    effect_id: str
+    done: Literal["decided", "review", "left", "nothing"]
+    state: str
+    why: str = ""
+
+
+def recover_effect(row: Row, tool: Tool[..., Any] | None, scope: RunScope) -> Flow[Recovered]:
+    """End the doubt of one effect, in the name of a worker that holds the lease of its conversation.
+
+    ``row`` is the effect's row as the scan found it; ``tool`` the declaration that is loaded, or None: then only what
+    needs no code is done, and the rest is left. The provider is asked only after the intention's deadline: waiting for
+    it is the caller's affair, so an effect that is not due is ``left`` at once. Any number of recoveries may run at the
+    same time; fencing and guards let one of them write. Drive it with ``adrive`` when ``tool.asynchronous``.
+    Raises ``LeaseLost`` when the lease was taken over.
+    """
+    effect_id = str(row["effect_id"])
+    effect = yield from effect_now(effect_id)
+    if effect is None or effect.state not in IN_DOUBT:
+        return Recovered(effect_id, "nothing", effect.state if effect is not None else "unknown")
+    now: int = yield Now()
+    if effect.deadline_ms is not None and now < effect.deadline_ms:
+        return Recovered(effect_id, "left", effect.state, "its call may be under way until its deadline")
+    found: list[Event] = yield Read(Events(effect.stream_id, after=effect.first_sequence - 1, limit=1))
+    content = found[0].content_or_none()
+    if content is None:
+        return (yield from _ask(scope, effect, "key_missing"))
+    if tool is None:
+        return (yield from _without_tool(scope, effect))
+    try:
+        work = _work(scope, effect, tool, content)
+    except InputError:
+        return (yield from _ask(scope, effect, "schema_changed"))
+    return (yield from _resolved(work))
+
+
+def _work(scope: RunScope, effect: Standing, tool: Tool[..., Any], content: Mapping[str, Any]) -> Work:
+    """The effect as its intention recorded it. Raises InputError when its arguments cannot be read back."""
+    return Work(
+        scope=scope,
+        tool=tool,
+        effect_id=effect.effect_id,
+        key=str(content["idempotency_key"]),
+        arguments=from_json(content["arguments"]),
+        recorded=content["arguments"],
+        doubt=effect.doubt,
+        handle=Handle(),
+        attempt=effect.attempt,
+        intended_event_id=effect.intended_event_id,
+        deadline_ms=effect.deadline_ms or 0,
+        lookups=effect.lookups,
+    )
+
+
+def _resolved(work: Work) -> Flow[Recovered]:
+    try:
+        resolution = yield from resolve(work, first_case(work, ended=False))
+    except Overtaken as other:
+        return _overtaken(work.effect_id, other.effect)
+    if isinstance(resolution, Parked):
+        if resolution.cause == "review":
+            return Recovered(work.effect_id, "review", "in_review", resolution.why)
+        return Recovered(work.effect_id, "left", "unknown", resolution.why)
+    return Recovered(work.effect_id, "decided", resolution.outcome)
+
+
+def _overtaken(effect_id: str, effect: Standing | None) -> Recovered:
+    return Recovered(
+        effect_id, "nothing", "unknown" if effect is None else effect.state, "its answer came meanwhile"
+    )
+
+
+def _without_tool(scope: RunScope, effect: Standing) -> Flow[Recovered]:
+    """Without the tool's code only a rule that needs none can be followed."""
+    if effect.doubt == "review":
+        return (yield from _ask(scope, effect, "by_review"))
+    why = f"no tool {effect.tool} is declared here; name its module as `app` in counterfoil.toml"
+    return Recovered(effect.effect_id, "left", effect.state, why)
+
+
+def _ask(scope: RunScope, effect: Standing, cause: ReviewCause) -> Flow[Recovered]:
+    """Hand an effect to a human for a reason that no provider can help with."""
+    latest = events.Attempt(effect.effect_id, effect.attempt, effect.intended_event_id)
+    draft = events.review_requested(scope, latest, cause, {"attempts": effect.attempt})
+    try:
+        yield from append_patiently(
+            append(scope, (draft,), RowIs(EFFECTS.name, (effect.effect_id,), IN_DOUBT))
+        )
+    except Fenced as fenced:
+        raise scope.latch(scope.lost()) from fenced
+    except GuardFailed as moved:
+        row = moved.fields["row"]
+        return _overtaken(effect.effect_id, None if row is None else Standing.of(row))
+    return Recovered(effect.effect_id, "review", "in_review", f"a human is asked how it ended ({cause})")

@@ -1,0 +1,237 @@
+"""The tables of effects, their keys and their reviews, and the rows that follow from each event (FORMAT 8 and 11)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from counterfoil.core.forms import time_ms
+from counterfoil.effects.identity import recorded_identity
+from counterfoil.effects.state import OPEN, move_of, review_of
+from counterfoil.store.rows import CellSource, Column, Fact, Feature, Index, Patch, Put, RowChange, TableSpec
+
+OPEN_STATES: Final = OPEN
+"""States of a row of ``effects`` in which its run cannot end with success (DESIGN 2.15)."""
+
+EFFECTS: Final = TableSpec(
+    name="effects",
+    columns=(
+        Column("effect_id"),
+        Column("tenant"),
+        Column("stream_id"),
+        Column("run_id"),
+        Column("tool"),
+        Column("tool_version"),
+        Column("schema", required=False),
+        Column("doubt"),
+        Column("state"),
+        Column("outcome", required=False),
+        Column("attempt", "integer"),
+        Column("lookups", "integer"),
+        Column("deadline_ms", "integer", required=False),
+        # The key row that enforces "once"; empty when the content is gone that it is made of.
+        Column("key_index", required=False),
+        Column("arguments_index", required=False),
+        # The first intention, which effect.repeated names, and the last; and the event that decided the outcome.
+        Column("first_event_id"),
+        Column("first_sequence", "integer"),
+        Column("intended_event_id"),
+        Column("intended_sequence", "integer"),
+        Column("outcome_sequence", "integer", required=False),
+        Column("review_id", required=False),
+        Column("intended_at_ms", "integer"),
+        Column("changed_at_ms", "integer"),
+    ),
+    key=("effect_id",),
+    indexes={
+        "by_run": ("run_id", "first_sequence"),
+        "by_stream": ("stream_id", "first_sequence"),
+        "by_state": ("tenant", "state", "deadline_ms"),
+    },
+)
+
+EFFECT_KEYS: Final = TableSpec(
+    name="effect_keys",
+    columns=(
+        Column("tenant"),
+        Column("key_index"),
+        # `bound`: the effect's own row says how it stands. `settled`: erased, never to be sent again (FORMAT 8).
+        Column("state"),
+        Column("tool", required=False),
+        Column("arguments_index", required=False),
+        Column("effect_id", required=False),
+        Column("stream_id", required=False),
+    ),
+    key=("tenant", "key_index"),
+    indexes={"by_effect": ("effect_id",), "by_stream": ("stream_id",)},
+)
+
+REVIEWS: Final = TableSpec(
+    name="reviews",
+    columns=(
+        Column("review_id"),
+        Column("tenant"),
+        Column("stream_id"),
+        Column("run_id", required=False),
+        Column("effect_id"),
+        Column("state"),
+        Column("cause"),
+        Column("outcome", required=False),
+        Column("assignee", required=False),
+        Column("opened_sequence", "integer"),
+        Column("opened_at_ms", "integer"),
+        Column("settled_sequence", "integer", required=False),
+        Column("settled_at_ms", "integer", required=False),
+    ),
+    key=("review_id",),
+    indexes={
+        "by_state": ("tenant", "state", "opened_at_ms"),
+        "by_run": ("run_id",),
+        "by_stream": ("stream_id", "opened_sequence"),
+    },
+)
+
+_OPENED: Final = frozenset({"open"})
+
+
+def rows(fact: Fact, index: Index) -> Iterator[RowChange]:
+    """What one event changes. Only ``effect.intended`` looks at content, for the key that enforces "once"."""
+    match fact.event_type:
+        case "effect.intended":
+            yield from _intended(fact, index)
+        case "effect.looked_up":
+            yield _patch(fact, {"lookups": fact.data["lookup"]})
+        case "effect.observed" | "effect.late_observed":
+            yield from _observed(fact)
+        case "effect.review_requested":
+            yield from _review_opened(fact)
+        case "effect.settled":
+            yield from _settled(fact)
+        case "effect.contradicted":
+            yield from _moved(fact, {"review_id": fact.data["review_id"]})
+        case "review.assigned":
+            yield Patch(REVIEWS.name, (fact.data["review_id"],), {"assignee": fact.data["assignee"]})
+
+
+def _intended(fact: Fact, index: Index) -> Iterator[RowChange]:
+    data = fact.data
+    known: dict[str, CellSource] = {
+        "tool_version": data["tool_version"],
+        "schema": data.get("schema"),
+        "doubt": data["doubt"],
+        "attempt": fact.attempt or 1,
+        "deadline_ms": time_ms(data["deadline"]) if "deadline" in data else None,
+        "intended_event_id": fact.event_id,
+        "intended_sequence": fact.sequence,
+        "outcome": None,
+    }
+    if (fact.attempt or 1) > 1:
+        yield from _moved(fact, known)
+        return
+    assert fact.run_id is not None, "an intention is made inside a run"
+    if fact.content is not None:
+        identity = recorded_identity(index, data["effect_id"], fact.run_id, data["tool"], fact.content)
+        known |= {"key_index": identity.key_index, "arguments_index": identity.arguments_index}
+        yield Put(
+            EFFECT_KEYS.name,
+            {
+                "tenant": fact.tenant,
+                "key_index": identity.key_index,
+                "state": "bound",
+                "tool": data["tool"],
+                "arguments_index": identity.arguments_index,
+                "effect_id": data["effect_id"],
+                "stream_id": fact.stream_id,
+            },
+        )
+    yield Put(
+        EFFECTS.name,
+        {
+            "effect_id": data["effect_id"],
+            "tenant": fact.tenant,
+            "stream_id": fact.stream_id,
+            "run_id": fact.run_id,
+            "tool": data["tool"],
+            "state": "intended",
+            "lookups": 0,
+            "first_event_id": fact.event_id,
+            "first_sequence": fact.sequence,
+            "intended_at_ms": fact.recorded_at_ms,
+            "changed_at_ms": fact.recorded_at_ms,
+            **known,
+        },
+    )
+
+
+def _observed(fact: Fact) -> Iterator[RowChange]:
+    outcome = fact.data["outcome"]
+    yield from _moved(fact, {"outcome": outcome, "outcome_sequence": fact.sequence})
+    if fact.event_type == "effect.late_observed" and outcome != "unknown":
+        # Now it is known; nobody need be asked. A contradiction follows in the same append and opens it again.
+        yield _review_closed(fact, review_of(fact.data["effect_id"]))
+
+
+def _review_opened(fact: Fact) -> Iterator[RowChange]:
+    data = fact.data
+    yield from _moved(fact, {"review_id": data["review_id"]})
+    yield Put(
+        REVIEWS.name,
+        {
+            "review_id": data["review_id"],
+            "tenant": fact.tenant,
+            "stream_id": fact.stream_id,
+            "run_id": fact.run_id,
+            "effect_id": data["effect_id"],
+            "state": "open",
+            "cause": data["cause"],
+            "opened_sequence": fact.sequence,
+            "opened_at_ms": fact.recorded_at_ms,
+        },
+    )
+
+
+def _settled(fact: Fact) -> Iterator[RowChange]:
+    yield from _moved(fact, {"outcome": fact.data["outcome"], "outcome_sequence": fact.sequence})
+    yield _review_closed(fact, fact.data["review_id"])
+
+
+def _review_closed(fact: Fact, review_id: str) -> Patch:
+    closed: dict[str, CellSource] = {
+        "state": "settled",
+        "outcome": fact.data["outcome"],
+        "settled_sequence": fact.sequence,
+        "settled_at_ms": fact.recorded_at_ms,
+    }
+    return Patch(REVIEWS.name, (review_id,), closed, _OPENED)
+
+
+def _moved(fact: Fact, values: dict[str, CellSource]) -> Iterator[Patch]:
+    """The patch that the table of moves allows; in any other state the row stays as it is."""
+    move = move_of(fact.event_type, fact.data)
+    if move is not None:
+        yield _patch(fact, {"state": move.to, **values}, move.out_of)
+
+
+def _patch(fact: Fact, values: dict[str, Any], out_of: frozenset[str] = frozenset()) -> Patch:
+    return Patch(
+        EFFECTS.name, (fact.data["effect_id"],), values | {"changed_at_ms": fact.recorded_at_ms}, out_of
+    )
+
+
+FEATURE: Final = Feature(
+    name="effects",
+    tables=(EFFECTS, EFFECT_KEYS, REVIEWS),
+    event_types=frozenset(
+        {
+            "effect.intended",
+            "effect.observed",
+            "effect.late_observed",
+            "effect.looked_up",
+            "effect.review_requested",
+            "effect.settled",
+            "effect.contradicted",
+            "review.assigned",
+        }
+    ),
+    rows=rows,
+)

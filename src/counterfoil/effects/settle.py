@@ -1,0 +1,159 @@
+"""A named human says how an effect ended that no machine could find out (DESIGN 7)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
+
+from counterfoil.core.event import Draft, Part
+from counterfoil.core.forms import time_text
+from counterfoil.core.keyed import KeyMaterial
+from counterfoil.core.values import to_json
+from counterfoil.effects import events
+from counterfoil.effects.decide import judge_settlement
+from counterfoil.effects.rows import EFFECTS
+from counterfoil.effects.standing import ReviewStanding, review_now
+from counterfoil.effects.state import IN_REVIEW
+from counterfoil.errors import GuardFailed, InputError, ReviewNotFound, SettledAlready
+from counterfoil.flow.requests import Append, Entry, Flow, NewId, Now, UnitDraft
+from counterfoil.store.rows import RowIs
+
+SettledOutcome = Literal["succeeded", "rejected", "failed", "abandoned"]
+"""``failed`` is confirmed not done; ``abandoned`` is not known and given up. None of them is sent again."""
+
+TRIES_MAX = 16
+"""How often a settlement looks again because the review moved between reading and writing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """A named human: the key that stands for them in this stream, and the name that goes under it (FORMAT 3)."""
+
+    key: KeyMaterial
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """The settlement as it stands. ``repeated``: it had been settled like this before and nothing was written."""
+
+    review_id: str
+    effect_id: str
+    stream_id: str
+    outcome: str
+    repeated: bool = False
+
+
+def settle_effect(
+    review_id: str,
+    outcome: SettledOutcome,
+    *,
+    person: Person,
+    reason: str,
+    evidence: Any = None,
+    result: Any = None,
+) -> Flow[Settled]:
+    """Settle a review. ``result`` is what the tool would have returned, for the code that resumes after a success.
+
+    Settling again with the same outcome changes nothing. Raises :class:`counterfoil.errors.ReviewNotFound`,
+    :class:`counterfoil.errors.SettledAlready` for another outcome, or an InputError for what cannot be recorded.
+    """
+    if outcome not in get_args(SettledOutcome):
+        raise InputError(
+            f"a review is settled as {', '.join(get_args(SettledOutcome))}, not {str(outcome)[:40]!r}",
+            hint="`failed` means confirmed not done; if nobody knows, it is abandoned",
+        )
+    if result is not None and outcome != "succeeded":
+        raise InputError(
+            "only a settlement as succeeded has a result", hint="put what is known into the reason"
+        )
+    content = _content(outcome, reason, evidence, result)
+    for _ in range(TRIES_MAX):
+        review = yield from review_now(review_id)
+        if review is None:
+            raise ReviewNotFound(f"there is no review {review_id}", review_id=review_id)
+        match judge_settlement(review.state, review.outcome, outcome):
+            case "same":
+                return _settled(review, outcome, repeated=True)
+            case "refuse":
+                raise _already(review, outcome)
+        draft = yield from _draft(review, outcome, content, person)
+        try:
+            yield _append(review, draft)
+        except GuardFailed:
+            continue
+        return _settled(review, outcome)
+    raise SettledAlready(
+        f"review {review_id} kept changing while it was settled", hint="look at it and decide again"
+    )
+
+
+def _content(outcome: str, reason: str, evidence: Any, result: Any) -> dict[str, Any]:
+    content: dict[str, Any] = {"reason": to_json(reason, "reason"), "by": {"$part": 1}}
+    if evidence is not None:
+        content["evidence"] = to_json(evidence, "evidence")
+    if outcome == "succeeded":
+        content["result"] = to_json(result, "result")
+    return content
+
+
+def _draft(
+    review: ReviewStanding, outcome: SettledOutcome, content: dict[str, Any], person: Person
+) -> Flow[Draft]:
+    """The event: reason and result under the stream's key, the person's name under their own."""
+    event_id: str = yield NewId("evt")
+    now: int = yield Now()
+    draft = events.settled(
+        _Outsider(event_id, now, review.run_id, person), review.effect_id, outcome, content
+    )
+    return replace(draft, parts=(*draft.parts, Part({"name": to_json(person.name, "by")}, key=person.key)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Outsider:
+    """Makes a draft in the name of a human who is no worker of the run."""
+
+    event_id: str
+    now_ms: int
+    run_id: str | None
+    person: Person
+
+    def draft(
+        self,
+        event_type: str,
+        data: Any = None,
+        content: Any = None,
+        *,
+        attempt: int | None = None,
+        causation_event_id: str | None = None,
+    ) -> Draft:
+        """See :class:`counterfoil.effects.events.Writes`."""
+        return Draft(
+            event_id=self.event_id,
+            event_type=event_type,
+            occurred_at=time_text(self.now_ms),
+            actor={"type": "human", "id": self.person.key.key_id},
+            data=data or {},
+            parts=(Part(content),) if content else (),
+            run_id=self.run_id,
+            attempt=attempt,
+            causation_event_id=causation_event_id,
+        )
+
+
+def _append(review: ReviewStanding, draft: Draft) -> Append:
+    still_waiting = RowIs(EFFECTS.name, (review.effect_id,), IN_REVIEW)
+    return Append(UnitDraft((Entry(review.stream_id, (draft,)),), (review.still_open, still_waiting)))
+
+
+def _settled(review: ReviewStanding, outcome: str, *, repeated: bool = False) -> Settled:
+    return Settled(review.review_id, review.effect_id, review.stream_id, outcome, repeated=repeated)
+
+
+def _already(review: ReviewStanding, outcome: str) -> SettledAlready:
+    return SettledAlready(
+        f"review {review.review_id} was settled as {review.outcome}; it cannot become {outcome}",
+        hint="correct it with a new fact (fact.corrected), or repair what was done",
+        review_id=review.review_id,
+        outcome=review.outcome,
+    )

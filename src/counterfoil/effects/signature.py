@@ -1,0 +1,148 @@
+"""A tool's parameters: binding a call to names, with defaults, and what a lookup or a key function takes of them."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from counterfoil.core import canonical
+from counterfoil.errors import ToolInvalid
+
+KEY_PARAMETER: Final = "idempotency_key"
+"""The parameter that gets the key from Counterfoil; it is never an argument and no part of the identity."""
+
+_NAMED: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+class Parameters:
+    """The parameters of one tool, taken apart once so that binding a call is quick.
+
+    Every argument has a name, because it is recorded under it: ``*args`` and positional-only parameters are refused
+    when the tool is declared.
+    """
+
+    __slots__ = (
+        "_defaults",
+        "_known",
+        "_names",
+        "_positional",
+        "_required",
+        "open_ended",
+        "schema",
+        "shown",
+        "takes_key",
+        "whole",
+    )
+
+    def __init__(self, fn: Callable[..., Any], tool: str) -> None:
+        self.whole = inspect.signature(fn)
+        parameters = list(self.whole.parameters.values())
+        _check_kinds(parameters, tool)
+        self.takes_key = any(p.name == KEY_PARAMETER for p in parameters)
+        own = [p for p in parameters if p.name != KEY_PARAMETER]
+        named = [p for p in own if p.kind in _NAMED]
+        self.open_ended = len(named) < len(own)
+        self.shown = self.whole.replace(parameters=own)
+        self._names = tuple(p.name for p in named)
+        self._known = frozenset(self._names)
+        self._positional = tuple(p.name for p in named if p.kind is p.POSITIONAL_OR_KEYWORD)
+        self._defaults = {p.name: p.default for p in named if p.default is not p.empty}
+        self._required = self._known - self._defaults.keys()
+        self.schema = _schema(own)
+
+    def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any], tool: str) -> dict[str, Any]:
+        """The arguments by name, defaults applied, in the order of declaration.
+
+        Raises :class:`counterfoil.errors.ToolInvalid` for a call that the function would not take.
+        """
+        given = dict(zip(self._positional, args, strict=False))
+        if len(given) == len(args) and KEY_PARAMETER not in kwargs and given.keys().isdisjoint(kwargs):
+            given.update(kwargs)
+            if self._required <= given.keys() and (self.open_ended or given.keys() <= self._known):
+                bound = {
+                    name: given.pop(name) if name in given else self._defaults[name] for name in self._names
+                }
+                return bound | given
+        raise ToolInvalid(
+            f"tool {tool} cannot be called like this: {self._complaint(args, kwargs)}",
+            hint=f"its parameters are {self.shown}",
+            tool=tool,
+        )
+
+    def _complaint(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+        if KEY_PARAMETER in kwargs:
+            return f"{KEY_PARAMETER} is given by Counterfoil, never by the caller"
+        try:
+            self.shown.bind(*args, **kwargs)
+        except TypeError as error:
+            return str(error)
+        return "its arguments do not fit"
+
+    @property
+    def offered(self) -> frozenset[str] | None:
+        """Names that a lookup may ask for beside its own; None if the tool takes any (``**rest``)."""
+        return None if self.open_ended else self._known
+
+    def accepts(self, arguments: Mapping[str, Any]) -> bool:
+        """Whether recorded arguments still fit the function (a tool's schema may have changed since)."""
+        names = arguments.keys()
+        return self._required <= names and (self.open_ended or names <= self._known)
+
+    def arguments_for_call(self, arguments: Mapping[str, Any], key: str) -> dict[str, Any]:
+        """The keyword arguments the tool's function is called with."""
+        return {**arguments, KEY_PARAMETER: key} if self.takes_key else dict(arguments)
+
+
+def taken_by(fn: Callable[..., Any]) -> frozenset[str] | None:
+    """Names that a lookup or key function takes; None if it takes all (``**rest``)."""
+    parameters = inspect.signature(fn).parameters.values()
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return None
+    return frozenset(p.name for p in parameters if p.kind in _NAMED)
+
+
+def check_takes(
+    fn: Callable[..., Any], offered: frozenset[str] | None, what: str, tool: str
+) -> frozenset[str] | None:
+    """As :func:`taken_by`, after checking that everything the function needs is offered to it (None: anything)."""
+    for parameter in inspect.signature(fn).parameters.values():
+        needed = parameter.kind in _NAMED and parameter.default is parameter.empty
+        if needed and offered is not None and parameter.name not in offered:
+            raise ToolInvalid(
+                f"the {what} of tool {tool} needs {parameter.name!r}, which is no parameter of the tool",
+                hint=f"it is called with {', '.join(sorted(offered)) or 'nothing'}",
+                tool=tool,
+            )
+        if parameter.kind is parameter.POSITIONAL_ONLY:
+            raise ToolInvalid(
+                f"the {what} of tool {tool} is called by names; {parameter.name!r} has none", tool=tool
+            )
+    return taken_by(fn)
+
+
+def chosen(arguments: Mapping[str, Any], names: frozenset[str] | None) -> dict[str, Any]:
+    """Those of the arguments that a function takes."""
+    return dict(arguments) if names is None else {n: value for n, value in arguments.items() if n in names}
+
+
+def _check_kinds(parameters: Sequence[inspect.Parameter], tool: str) -> None:
+    for parameter in parameters:
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
+            raise ToolInvalid(
+                f"tool {tool} has the parameter {parameter}, whose values have no names to be recorded under",
+                hint="give every parameter a name; collect many values in one list",
+                tool=tool,
+            )
+
+
+def _schema(parameters: Sequence[inspect.Parameter]) -> str:
+    """SHA-256 over names, kinds and whether there is a default: what recorded arguments must still fit.
+
+    Annotations are left out: the same source text reads differently on different Python versions.
+    """
+    shape = [
+        {"kind": p.kind.name.lower(), "name": p.name, "required": p.default is p.empty} for p in parameters
+    ]
+    return hashlib.sha256(canonical.encode(shape)).hexdigest()

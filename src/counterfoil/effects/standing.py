@@ -1,0 +1,105 @@
+"""The rows of effects, keys and reviews with names and types, as the flows read them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Self, cast
+
+from counterfoil.effects.decide import ReviewCause
+from counterfoil.effects.doubt import DoubtKind
+from counterfoil.effects.rows import EFFECT_KEYS, EFFECTS, REVIEWS
+from counterfoil.effects.state import EffectState
+from counterfoil.flow.requests import Flow, Read, RowOf
+from counterfoil.store.rows import Key, RowIs
+
+
+class _Typed:
+    """Made of a row: the columns its fields are named after."""
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Self:
+        """The typed view of a row."""
+        names = [field.name for field in fields(cast("Any", cls))]
+        return cls(**{name: row[name] for name in names})
+
+
+@dataclass(frozen=True, slots=True)
+class Standing(_Typed):
+    """How an effect stands (a row of ``effects``)."""
+
+    effect_id: str
+    stream_id: str
+    run_id: str
+    tool: str
+    doubt: DoubtKind
+    state: EffectState
+    outcome: str | None
+    attempt: int
+    lookups: int
+    deadline_ms: int | None
+    key_index: str | None
+    arguments_index: str | None
+    first_event_id: str
+    first_sequence: int
+    intended_event_id: str
+    outcome_sequence: int | None
+    row_version: int
+
+    @property
+    def unchanged(self) -> RowIs:
+        """Guard: nothing has happened to the effect since."""
+        return RowIs(EFFECTS.name, (self.effect_id,), version=self.row_version)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyStanding(_Typed):
+    """Whom a key belongs to (a row of ``effect_keys``); ``settled`` when erasure has reduced it (FORMAT 8)."""
+
+    tenant: str
+    key_index: str
+    state: str
+    effect_id: str | None
+    row_version: int
+
+    @property
+    def unchanged(self) -> RowIs:
+        """Guard: the key still belongs to the same effect."""
+        return RowIs(EFFECT_KEYS.name, (self.tenant, self.key_index), version=self.row_version)
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewStanding(_Typed):
+    """How a review stands (a row of ``reviews``)."""
+
+    review_id: str
+    effect_id: str
+    stream_id: str
+    run_id: str | None
+    state: str
+    cause: ReviewCause
+    outcome: str | None
+    row_version: int
+
+    @property
+    def still_open(self) -> RowIs:
+        """Guard: nobody has settled or reopened it since."""
+        return RowIs(REVIEWS.name, (self.review_id,), frozenset({"open"}), self.row_version)
+
+
+def effect_now(effect_id: str) -> Flow[Standing | None]:
+    """The effect as it stands in the ledger, or None."""
+    row = yield Read(RowOf(EFFECTS.name, (effect_id,)))
+    return None if row is None else Standing.of(row)
+
+
+def key_now(key: Key) -> Flow[KeyStanding | None]:
+    """The key (tenant, index value) as it stands in the ledger, or None."""
+    row = yield Read(RowOf(EFFECT_KEYS.name, key))
+    return None if row is None else KeyStanding.of(row)
+
+
+def review_now(review_id: str) -> Flow[ReviewStanding | None]:
+    """The review as it stands in the ledger, or None."""
+    row = yield Read(RowOf(REVIEWS.name, (review_id,)))
+    return None if row is None else ReviewStanding.of(row)

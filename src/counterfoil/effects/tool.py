@@ -1,0 +1,271 @@
+"""A tool that declares itself once, and is performed through the ledger when it is called inside a run."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import itertools
+from collections.abc import Callable, Collection, Coroutine, Mapping
+from typing import Any, Final, Generic, ParamSpec, TypeVar, cast, overload
+
+from counterfoil.core.forms import is_label
+from counterfoil.effects.doubt import DoubtRule
+from counterfoil.effects.handle import Handle
+from counterfoil.effects.perform import perform
+from counterfoil.effects.registry import register
+from counterfoil.effects.signature import KEY_PARAMETER, Parameters, check_takes, chosen
+from counterfoil.errors import ToolInvalid
+from counterfoil.flow.context import RunScope, current_scope
+from counterfoil.flow.drive import adrive, drive
+from counterfoil.flow.requests import Flow
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+
+TOUCHES: Final = frozenset({"money", "data", "access", "messages", "external"})
+"""What a tool may touch (DESIGN 7)."""
+
+_NOT_REPEATABLE: Final = frozenset({"money", "access", "messages"})
+KEY_CHARACTERS_MAX: Final = 1_000
+
+_numbers = itertools.count(1)
+
+
+class Tool(Generic[P, R]):
+    """A declared tool. Calling it inside a run performs it: intention, call, observation. Made by :func:`effect`.
+
+    It looks like its function to whoever inspects it, without the ``idempotency_key`` that Counterfoil gives.
+    """
+
+    def __init__(
+        self,
+        fn: Callable[P, R],
+        *,
+        name: str,
+        version: str,
+        touches: Collection[str],
+        key: Callable[..., str] | None,
+        doubt: DoubtRule,
+        timeout_s: float,
+        repeatable: bool,
+        provider_id: Callable[[Any], str | None] | None,
+    ) -> None:
+        _check(fn, name, version, touches, key, doubt, timeout_s)
+        self.fn = fn
+        self.name = name
+        self.version = version
+        self.touches = tuple(sorted(touches))
+        self.doubt = doubt
+        self.timeout_s = timeout_s
+        self.repeatable = repeatable
+        self.asynchronous = inspect.iscoroutinefunction(fn)
+        self.parameters = Parameters(fn, name)
+        self._key = key
+        self._provider_id = provider_id
+        offered = self.parameters.offered
+        self._key_takes = None if key is None else check_takes(key, offered, "key", name)
+        self._lookup_takes = self._checked_lookup(offered)
+        self._look_like(fn)
+
+    def _checked_lookup(self, offered: frozenset[str] | None) -> frozenset[str] | None:
+        lookup = self.doubt.lookup
+        if lookup is None:
+            return None
+        if inspect.iscoroutinefunction(lookup) and not self.asynchronous:
+            raise ToolInvalid(
+                f"the lookup of tool {self.name} is async and the tool is not",
+                hint="make both async or both plain functions",
+                tool=self.name,
+            )
+        return check_takes(
+            lookup, None if offered is None else offered | {KEY_PARAMETER}, "lookup", self.name
+        )
+
+    def _look_like(self, fn: Callable[P, R]) -> None:
+        """Name, documentation and signature of the function; frameworks make the model's schema from them."""
+        functools.update_wrapper(cast("Any", self), fn)
+        looks: dict[str, Any] = {"__signature__": self.parameters.shown}
+        annotations = dict(getattr(fn, "__annotations__", {}))
+        annotations.pop(KEY_PARAMETER, None)
+        looks["__annotations__"] = annotations
+        if self.asynchronous:
+            # `inspect.iscoroutinefunction` believes whatever has a function's code and defaults.
+            for name in ("__code__", "__defaults__", "__kwdefaults__"):
+                looks[name] = getattr(fn, name, None)
+        vars(self).update(looks)
+
+    def __repr__(self) -> str:
+        return f"<tool {self.name} {self.version}>"
+
+    # ---- calling ----
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Perform the tool in the run around this code; an async tool gives a coroutine.
+
+        A sync tool called inside an async run runs in a thread while its caller waits; ``await tool.acall(…)`` waits
+        without holding up the event loop. Raises :class:`counterfoil.errors.NoRun` outside a run.
+        """
+        scope = current_scope()
+        if self.asynchronous:
+            if not scope.asynchronous:
+                raise ToolInvalid(
+                    f"tool {self.name} is async and was called in a sync run",
+                    hint="use `async with ledger.run(…)`, or declare a plain function",
+                    tool=self.name,
+                )
+            return cast("R", self._perform_as_task(scope, args, kwargs))
+        return cast("R", self._perform(scope, args, kwargs))
+
+    @overload
+    async def acall(self: Tool[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs) -> T: ...
+    @overload
+    async def acall(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
+    async def acall(self, *args: P.args, **kwargs: P.kwargs) -> Any:
+        """As calling, to be awaited: a sync tool then does not hold up the event loop."""
+        scope = current_scope()
+        if not scope.asynchronous:
+            raise ToolInvalid(
+                f"tool {self.name} was awaited in a sync run",
+                hint="use `async with ledger.run(…)`",
+                tool=self.name,
+            )
+        return await self._perform_as_task(scope, args, kwargs)
+
+    def _flow(
+        self, scope: RunScope, args: tuple[Any, ...], kwargs: Mapping[str, Any], handle: Handle
+    ) -> Flow[Any]:
+        return perform(scope, self, self.parameters.bind(args, kwargs, self.name), handle)
+
+    def _perform(self, scope: RunScope, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        handle = Handle()
+        flow = self._flow(scope, args, kwargs, handle)
+        with handle.flight:
+            handle.flight.enter_context(scope.in_flight(self._flight_name()))
+            return drive(flow, scope.ports)
+
+    async def _perform_as_task(
+        self, scope: RunScope, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Any:
+        """A task of the run's own: cancelling the caller neither tears it down nor loses what it learns (DESIGN 7)."""
+        handle = Handle()
+        flow = self._flow(scope, args, kwargs, handle)
+        task = asyncio.create_task(
+            self._drive_in_flight(scope, flow, handle), name=f"counterfoil {self.name}"
+        )
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            handle.leave(task)
+            raise
+        return task.result()
+
+    async def _drive_in_flight(self, scope: RunScope, flow: Flow[Any], handle: Handle) -> Any:
+        with handle.flight:
+            handle.flight.enter_context(scope.in_flight(self._flight_name()))
+            return await adrive(flow, scope.ports)
+
+    def _flight_name(self) -> str:
+        return f"{self.name}#{next(_numbers)}"
+
+    # ---- what the declaration says of one call ----
+
+    @property
+    def each_call_its_own(self) -> bool:
+        """Whether every occurrence is an effect of its own rather than a repetition of the first."""
+        return self.repeatable or self.doubt.kind == "repeat"
+
+    def key_of(self, arguments: Mapping[str, Any]) -> str | None:
+        """The business key of a call with these arguments, or None. Raises ToolInvalid when it is no usable text."""
+        if self._key is None:
+            return None
+        key: Any = self._key(**chosen(arguments, self._key_takes))
+        if not isinstance(key, str) or not 0 < len(key) <= KEY_CHARACTERS_MAX:
+            raise ToolInvalid(
+                f"the key of tool {self.name} must be text of 1 to {KEY_CHARACTERS_MAX} characters;"
+                f" its function returned {type(key).__name__}",
+                tool=self.name,
+            )
+        return key
+
+    def lookup_arguments(self, arguments: Mapping[str, Any], key: str) -> dict[str, Any]:
+        """What the doubt rule's lookup is called with: the key, and the arguments it takes."""
+        return chosen({**arguments, KEY_PARAMETER: key}, self._lookup_takes)
+
+    def provider_id_of(self, result: Any) -> str | None:
+        """The provider's own id of the effect, if the declaration says where it stands and it is there."""
+        if self._provider_id is None or result is None:
+            return None
+        try:
+            found = self._provider_id(result)
+        except Exception:  # noqa: BLE001 - the effect has happened; a result of another shape must not hide it
+            return None
+        return None if found is None else str(found)
+
+
+def effect(
+    name: str,
+    *,
+    version: str,
+    touches: Collection[str],
+    doubt: DoubtRule,
+    key: Callable[..., str] | None = None,
+    timeout_s: float = 30,
+    repeatable: bool = False,
+    provider_id: Callable[[Any], str | None] | None = None,
+) -> Callable[[Callable[P, R]], Tool[P, R]]:
+    """Declare a function that acts on the outside world.
+
+    ``touches`` names what it reaches (``money data access messages external``), ``doubt`` what to do when its outcome
+    is unknown (:func:`by_key`, :func:`by_lookup`, :func:`by_repeating`, :func:`by_review`). ``key(**arguments)`` gives
+    the business key: one effect per tenant, however often it is called. Without one, the same call in the same run is
+    one effect, and a second call gets its recorded outcome unless ``repeatable``. ``timeout_s`` bounds one attempt in
+    seconds. ``provider_id(result)`` picks the provider's own id out of the result. A parameter ``idempotency_key`` of
+    the function is filled in by Counterfoil. Raises :class:`counterfoil.errors.ToolInvalid`.
+
+    Example::
+
+        @counterfoil.effect("payment.refund", version="1", touches={"money"},
+                            key=lambda order, line, **_: f"refund:{order}:{line}",
+                            doubt=counterfoil.by_lookup(find_refund))
+        def refund(order: str, line: int, *, idempotency_key: str = "") -> dict: ...
+    """
+
+    def declare(fn: Callable[P, R]) -> Tool[P, R]:
+        tool = Tool(
+            fn,
+            name=name,
+            version=version,
+            touches=touches,
+            key=key,
+            doubt=doubt,
+            timeout_s=timeout_s,
+            repeatable=repeatable,
+            provider_id=provider_id,
+        )
+        register(tool)
+        return tool
+
+    return declare
+
+
+def _check(
+    fn: Any, name: Any, version: Any, touches: Any, key: Callable[..., str] | None, doubt: Any, timeout_s: Any
+) -> None:
+    """Refuse a wrong declaration. Taken as anything: not everybody who declares a tool runs a type checker."""
+    problem = None
+    if not callable(fn) or isinstance(fn, Tool | type):
+        problem = "effect decorates a plain or async function"
+    elif not is_label(name) or not is_label(version):
+        problem = "a tool's name and version are labels: letters, digits and _.:/+-, at most 128"
+    elif isinstance(touches, str) or not TOUCHES.issuperset(touches):
+        problem = f"touches is a set of {', '.join(sorted(TOUCHES))}"
+    elif not isinstance(doubt, DoubtRule):
+        problem = "doubt is by_key(), by_lookup(fn), by_repeating() or by_review()"
+    elif isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float) or not 0 < timeout_s <= 86_400:
+        problem = "timeout_s is a number of seconds above 0 and at most a day"
+    elif doubt.kind == "repeat" and (key is not None or not _NOT_REPEATABLE.isdisjoint(touches)):
+        problem = "by_repeating is for tools that touch nothing: no key, and no money, access or messages"
+    if problem is not None:
+        raise ToolInvalid(f"tool {name!r} cannot be declared: {problem}", tool=str(name)[:128])
