@@ -10,6 +10,7 @@ it is shown with; every generated page is what the code says now.
 from __future__ import annotations
 
 import argparse
+import importlib
 import re
 import shlex
 import sys
@@ -89,9 +90,8 @@ def verbs() -> set[str]:
 
 def cli() -> click.Group:
     """The root of the command tree."""
-    import counterfoil.cli
-
-    return next(value for value in vars(counterfoil.cli).values() if isinstance(value, click.Group))
+    faces = vars(importlib.import_module("counterfoil.cli")).values()
+    return next(value for value in faces if isinstance(value, click.Group))
 
 
 def cli_fault(command: click.Command, words: list[str]) -> str | None:
