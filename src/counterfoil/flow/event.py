@@ -28,7 +28,7 @@ class Opened:
 class Event:
     """One recorded event. Header members read as attributes of ``header``; ``content`` opens on first use."""
 
-    __slots__ = ("_open", "_opened", "hash", "header", "recorded_at_ms", "sequence", "stream_id")
+    __slots__ = ("_open", "_opened", "fault", "hash", "header", "recorded_at_ms", "sequence", "stream_id")
 
     def __init__(
         self,
@@ -38,6 +38,7 @@ class Event:
         header: Header,
         hash: bytes,
         open_content: Callable[[], Opened],
+        fault: str = "",
     ) -> None:
         self.stream_id = stream_id
         self.sequence = sequence
@@ -46,6 +47,8 @@ class Event:
         self.hash = hash
         self._open = open_content
         self._opened: Opened | None = None
+        self.fault = fault
+        """Why the header cannot be read, if it cannot; then its members are the index columns (DESIGN 2.9)."""
 
     @property
     def event_id(self) -> str:

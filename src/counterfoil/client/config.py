@@ -1,0 +1,87 @@
+"""``counterfoil.toml``: which ledger, and which module declares the tools that recovery needs."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from counterfoil.errors import ConfigInvalid, FileMissing
+
+FILE_NAME: Final = "counterfoil.toml"
+
+_MEMBERS: Final[dict[str, type]] = {"ledger": str, "app": str, "tenant": str}
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """What the file says. ``path`` is the file, or None when there is none and everything is default.
+
+    A relative ``ledger`` is relative to the file. ``app`` is a module name such as ``shop.agents``.
+    """
+
+    path: Path | None = None
+    ledger: str | None = None
+    app: str | None = None
+    tenant: str = "default"
+
+
+def find_config(start: Path | None = None) -> Config:
+    """The configuration of this directory or the nearest one above that has a ``counterfoil.toml``."""
+    directory = (start or Path.cwd()).resolve()
+    for place in (directory, *directory.parents):
+        if (place / FILE_NAME).is_file():
+            return read_config(place / FILE_NAME)
+    return Config()
+
+
+def read_config(path: Path) -> Config:
+    """Read one file. Raises ``FileMissing`` or ``ConfigInvalid`` naming the member."""
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise FileMissing(f"cannot read {path}: {error.strerror}", path=str(path)) from error
+    try:
+        members = tomllib.loads(text.decode("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigInvalid(f"{path} is not TOML: {error}", path=str(path)) from error
+    _check(path, members)
+    ledger = members.get("ledger")
+    if ledger is not None and "://" not in ledger:
+        ledger = str(path.parent / Path(ledger).expanduser())
+    return Config(path, ledger, members.get("app"), members.get("tenant", "default"))
+
+
+def load_app(config: Config) -> str | None:
+    """Import the module that declares the tools; its name, or None if none is named.
+
+    It is looked for beside the file too. Raises ``ConfigInvalid`` when it cannot be imported.
+    """
+    if config.app is None:
+        return None
+    if config.path is not None and str(config.path.parent) not in sys.path:
+        sys.path.insert(0, str(config.path.parent))
+    try:
+        importlib.import_module(config.app)
+    except Exception as error:
+        raise ConfigInvalid(
+            f"app = {config.app!r} cannot be imported: {type(error).__name__}: {error}",
+            hint=f"{config.path} names a module that Python can import from its directory",
+            member="app",
+        ) from error
+    return config.app
+
+
+def _check(path: Path, members: dict[str, Any]) -> None:
+    for name, value in members.items():
+        if name not in _MEMBERS:
+            raise ConfigInvalid(
+                f"{path} has a member {name} that this version does not know",
+                hint=f"it knows {', '.join(sorted(_MEMBERS))}",
+                member=name,
+            )
+        if not isinstance(value, _MEMBERS[name]) or not value:
+            raise ConfigInvalid(f"{name} in {path} is text", member=name)

@@ -1,0 +1,13 @@
+"""The features of a ledger: whose tables the store has, and whose rows follow from each event."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from counterfoil.effects.rows import FEATURE as EFFECTS
+from counterfoil.runtime.rows import FEATURE as RUNTIME
+from counterfoil.store.rows import Feature, TableSpec
+
+FEATURES: Final[tuple[Feature, ...]] = (RUNTIME, EFFECTS)
+
+TABLES: Final[tuple[TableSpec, ...]] = tuple(table for feature in FEATURES for table in feature.tables)

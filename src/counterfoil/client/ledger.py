@@ -1,0 +1,421 @@
+"""The ledger as an application opens it: runs, reading, reviews, recovery (DESIGN 11)."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from counterfoil.abc import Clock, Ids, KeyProvider
+from counterfoil.client import reading
+from counterfoil.client.clock import SystemClock
+from counterfoil.client.features import FEATURES, TABLES
+from counterfoil.client.ids import UlidIds
+from counterfoil.client.place import Parts, open_parts
+from counterfoil.client.ports import LedgerPorts
+from counterfoil.client.reading import ConversationInfo
+from counterfoil.client.streams import SystemStreams
+from counterfoil.core.catalogue import Registry
+from counterfoil.core.fields import FieldForm
+from counterfoil.core.forms import is_label
+from counterfoil.core.genesis import ContentMode
+from counterfoil.core.ids import is_id
+from counterfoil.effects.registry import find_tool
+from counterfoil.effects.rows import EFFECTS, REVIEWS
+from counterfoil.effects.settle import Person, Settled, SettledOutcome, settle_effect
+from counterfoil.errors import (
+    ConfigInvalid,
+    InvalidForm,
+    KeyStoreMissing,
+    ReviewNotFound,
+    RunNotFound,
+    StoreReadOnly,
+    StreamNotFound,
+)
+from counterfoil.flow.drive import drive
+from counterfoil.flow.event import Event
+from counterfoil.keys.keyring import Keyring
+from counterfoil.runtime import rows
+from counterfoil.runtime.block import RunHost
+from counterfoil.runtime.events import WhileRunning, WhileSuspended
+from counterfoil.runtime.heartbeat import Heartbeat
+from counterfoil.runtime.look import find_conversation
+from counterfoil.runtime.recover import RecoveryReport, recover
+from counterfoil.runtime.run import Run
+from counterfoil.runtime.spec import make_spec
+from counterfoil.store.contract import Store
+from counterfoil.store.rows import Row
+
+TAIL_STEP_S: Final = 0.2
+"""How often a following tail looks for new events."""
+
+
+def open(
+    place: str | Path,
+    *,
+    tenant: str = "default",
+    create: bool = True,
+    read_only: bool = False,
+    content: ContentMode | None = None,
+    keys: KeyProvider | None = None,
+    clock: Clock | None = None,
+    ids: Ids | None = None,
+) -> Ledger:
+    """Open the ledger in a directory; one that is not there is made, unless ``create`` is False.
+
+    ``content`` is ``sealed`` (encrypted, the default) or ``clear`` for a new ledger, and checked against an old one.
+    ``keys`` holds the key-encryption keys in place of files in ``kek/``. Without ``keys.db`` the ledger opens for
+    reading headers only. ``":memory:"`` is a ledger that ends with its handle.
+    """
+    if not is_label(tenant):
+        raise InvalidForm("tenant must be a label: 1 to 128 of A-Za-z0-9_.:/+-", argument="tenant")
+    clock = clock or SystemClock()
+    ids = ids or UlidIds()
+    parts = open_parts(
+        place, tables=TABLES, create=create, read_only=read_only, clock=clock, ids=ids, provider=keys
+    )
+    try:
+        return Ledger(parts, tenant=tenant, content=content, clock=clock, ids=ids)
+    except BaseException:
+        parts.store.close()
+        parts.key_store.close()
+        raise
+
+
+class Ledger:
+    """An open ledger, for one tenant. Thread-safe; not to be used after a fork.
+
+    ``store``, ``ports`` and ``keyring`` are the parts below, for tools that look at the ledger itself.
+    """
+
+    def __init__(
+        self, parts: Parts, *, tenant: str, content: ContentMode | None, clock: Clock, ids: Ids
+    ) -> None:
+        self._parts = parts
+        self.place = parts.place
+        self.tenant = tenant
+        self.store: Store = parts.store
+        self.registry = Registry()
+        self.owner = secrets.token_hex(8)
+        self._heartbeat = Heartbeat()
+        self.keyring, self.ports, self.content = _keys_and_ports(
+            parts, tenant, content, clock, ids, self.registry
+        )
+        self.streams = SystemStreams(self.ports, self.content)
+        self._keys_missing = parts.keys_missing or not self._opens()
+        self._begin()
+
+    def __repr__(self) -> str:
+        return f"<Ledger {self.id} at {self.place}>"
+
+    @property
+    def id(self) -> str:
+        """``ldg_…``, fixed when the ledger was made."""
+        return self.store.ledger_id
+
+    @property
+    def read_only(self) -> bool:
+        """Whether nothing can be written with this handle."""
+        return self._parts.read_only or self._keys_missing
+
+    def close(self) -> None:
+        """Finish what is queued and release the files; idempotent. Open runs keep their leases until they expire."""
+        self.store.close()
+        self._parts.key_store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # ---- runs ----
+
+    def run(
+        self,
+        agent: str,
+        *,
+        conversation: str | None = None,
+        message: Any = None,
+        dedupe: str | None = None,
+        agent_version: str | None = None,
+        classification: str = "confidential",
+        subject: str | None = None,
+        principal: str | None = None,
+        title: str | None = None,
+        configuration: Mapping[str, Any] | None = None,
+        while_running: WhileRunning | None = None,
+        while_suspended: WhileSuspended | None = None,
+        deadline_s: float | None = None,
+        wait_s: float = 0.0,
+        resume: str | None = None,
+        admission: str | None = None,
+        owner: str | None = None,
+    ) -> Run:
+        """A run of this agent, to be used as ``with ledger.run(...) as run:`` or ``async with``.
+
+        ``conversation`` is a name of your own or the ``str_…`` of one that exists; without it a new one is opened.
+        ``dedupe`` makes one message one run: the same key again resumes it. ``wait_s`` waits in line when the
+        conversation is taken. ``resume`` goes on with a run by its id, ``admission`` starts an input that was kept.
+        Entering the block raises ``RunBusy``, ``RunWaiting``, ``AdmissionConflict``, ``AdmissionAbsorbed`` or
+        ``AdmissionRejected`` as DESIGN 6 says.
+        """
+        self.check_writable()
+        spec = make_spec(
+            agent,
+            message=message,
+            configuration=configuration,
+            conversation=conversation,
+            dedupe=dedupe,
+            agent_version=agent_version,
+            classification=classification,
+            subject=subject,
+            principal=principal,
+            title=title,
+            while_running=while_running,
+            while_suspended=while_suspended,
+            wait_s=wait_s,
+            run_id=resume,
+            admission_id=admission,
+        )
+        host = RunHost(self.ports, self.registry, self._heartbeat, owner or self.owner)
+        return Run(host, spec, deadline_s)
+
+    def declare(
+        self,
+        event_type: str,
+        version: int = 1,
+        public: Mapping[str, str | FieldForm] | None = None,
+        *,
+        ignorable: bool = False,
+    ) -> None:
+        """Declare an event type of the application for ``run.record``; ``public`` names its open fields (FORMAT 7)."""
+        self.registry.declare(event_type, version, public, ignorable)
+
+    # ---- reading ----
+
+    def conversations(self, after: str = "", limit: int = 100) -> list[ConversationInfo]:
+        """A page of conversations in the order in which they were opened; ``after`` is the last stream id seen."""
+        return reading.conversations(self.ports, after, limit)
+
+    def stream_of(self, name: str) -> str:
+        """Stream id of a conversation by its name or its own id. Raises ``StreamNotFound``."""
+        found = self._find(name)
+        if found is None:
+            raise StreamNotFound(
+                f"there is no conversation {name!r} for tenant {self.tenant} in {self.place}",
+                hint="`counterfoil ls` lists them",
+            )
+        return found
+
+    def events(
+        self,
+        stream: str,
+        after: int = 0,
+        types: Iterable[str] | None = None,
+        run_id: str | None = None,
+        limit: int | None = None,
+    ) -> Iterator[Event]:
+        """Events of a conversation, by name or stream id, in order; a page is in memory at a time.
+
+        An event that cannot be read is handed out with ``fault`` set, and the next ones follow.
+        """
+        wanted = None if types is None else frozenset(types)
+        return reading.stream_events(self.ports, self.stream_of(stream), after, wanted, run_id, limit)
+
+    def tail(
+        self,
+        stream: str,
+        after: int | None = None,
+        *,
+        follow: bool = True,
+        stop: Callable[[], bool] = lambda: False,
+    ) -> Iterator[Event]:
+        """Events after ``after`` (None: those to come), and with ``follow`` each new one until ``stop`` says so."""
+        stream_id = self.stream_of(stream)
+        if after is None:
+            head = self.store.head(stream_id)
+            after = 0 if head is None else head.sequence
+        while not stop():
+            for event in reading.stream_events(self.ports, stream_id, after, None, None, None):
+                after = event.sequence
+                yield event
+            if not follow:
+                return
+            time.sleep(TAIL_STEP_S)
+
+    def runs(
+        self, stream: str | None = None, state: str | None = None, limit: int | None = None
+    ) -> list[Row]:
+        """Rows of runs, oldest first: of one conversation, in one state (``running suspended finished``), or all."""
+        if stream is not None:
+            found = reading.table_rows(self.ports, rows.RUNS, "by_stream", (self.stream_of(stream),), None)
+            kept = [row for row in found if state is None or row["state"] == state]
+            return kept if limit is None else kept[:limit]
+        if state is not None:
+            return reading.table_rows(self.ports, rows.RUNS, "by_state", (self.tenant, state), limit)
+        return reading.table_rows(self.ports, rows.RUNS, "by_tenant", (self.tenant,), limit)
+
+    def run_row(self, run_id: str) -> Row:
+        """The row of one run. Raises ``RunNotFound``."""
+        row = self.store.get(rows.RUNS, (run_id,)) if is_id(run_id, "run") else None
+        if row is None or row["tenant"] != self.tenant:
+            raise RunNotFound(f"there is no run {run_id} in {self.place}", run_id=run_id)
+        return row
+
+    def effects(
+        self,
+        state: str | None = None,
+        run_id: str | None = None,
+        stream: str | None = None,
+        limit: int | None = None,
+    ) -> list[Row]:
+        """Rows of effects: of a run, of a conversation, in one state, or all."""
+        if run_id is not None:
+            found = reading.table_rows(self.ports, EFFECTS.name, "by_run", (run_id,), None)
+        elif stream is not None:
+            found = reading.table_rows(self.ports, EFFECTS.name, "by_stream", (self.stream_of(stream),), None)
+        else:
+            prefix = (self.tenant,) if state is None else (self.tenant, state)
+            return reading.table_rows(self.ports, EFFECTS.name, "by_state", prefix, limit)
+        kept = [row for row in found if state is None or row["state"] == state]
+        return kept if limit is None else kept[:limit]
+
+    def reviews(self, state: str | None = "open", limit: int | None = None) -> list[Row]:
+        """Rows of reviews: those that wait for a person, by default. A query, so nothing is missed after a restart."""
+        prefix = (self.tenant,) if state is None else (self.tenant, state)
+        return reading.table_rows(self.ports, REVIEWS.name, "by_state", prefix, limit)
+
+    # ---- doubt ----
+
+    def recover(self, *, only: Iterable[str] | None = None) -> RecoveryReport:
+        """End the doubt of effects whose worker is gone, as each tool's rule says; what cannot be ended is named.
+
+        Needs the tools' code: import it, or name its module as ``app`` in ``counterfoil.toml``.
+        """
+        self.check_writable()
+        return recover(self.ports, self.owner, find_tool, only=only)
+
+    def settle(
+        self,
+        review_id: str,
+        outcome: SettledOutcome,
+        *,
+        by: str,
+        reason: str,
+        result: Any = None,
+        evidence: Any = None,
+    ) -> Settled:
+        """Settle a review as the named human ``by``: ``succeeded``, ``rejected``, ``failed`` or ``abandoned``.
+
+        ``result`` is what the tool would have returned; the run gets it when it resumes. Settling again with the
+        same outcome changes nothing. Raises ``ReviewNotFound`` or ``SettledAlready``.
+        """
+        self.check_writable()
+        row = self.store.get(REVIEWS.name, (review_id,)) if is_id(review_id, "rev") else None
+        if row is None or row["tenant"] != self.tenant:
+            raise ReviewNotFound(
+                f"there is no review {review_id} in {self.place}",
+                hint="`counterfoil review ls` lists them",
+                review_id=review_id,
+            )
+        person = Person(self.ports.subject_key(str(row["stream_id"]), by), by)
+        flow = settle_effect(
+            review_id, outcome, person=person, reason=reason, evidence=evidence, result=result
+        )
+        return drive(flow, self.ports)
+
+    # ---- inside ----
+
+    def check_writable(self) -> None:
+        """Raise ``KeyStoreMissing`` or ``StoreReadOnly`` when this handle cannot write."""
+        if self._keys_missing:
+            raise KeyStoreMissing(
+                f"the key store of {self.place} is not found, so nothing can be written",
+                hint="put keys.db and kek/ back beside ledger.db, from their own backup; nothing new is made silently",
+                place=self.place,
+            )
+        if self._parts.read_only:
+            raise StoreReadOnly(
+                f"{self.place} was opened for reading", hint="open it without read_only", place=self.place
+            )
+
+    def _find(self, name: str) -> str | None:
+        if not is_id(name, "str") and not self._has_index():
+            return None
+        return drive(find_conversation(self.ports, name), self.ports)
+
+    def _has_index(self) -> bool:
+        if self._keys_missing:
+            raise KeyStoreMissing(
+                f"the key store of {self.place} is not found, so names cannot be looked up",
+                hint="name the conversation by its stream id; `counterfoil ls` shows it",
+                place=self.place,
+            )
+        return not self._parts.read_only or self.streams.exists("config")
+
+    def _opens(self) -> bool:
+        """Whether the key store at hand is this ledger's: it holds the key of the tenant's first stream."""
+        if self._parts.keys_missing:
+            return False
+        if not self.streams.exists("config"):
+            return True
+        return self.keyring.store.get(self.ports.genesis(self.streams.id_of("config")).key) is not None
+
+    def _begin(self) -> None:
+        """What every ledger has before its first conversation: the stream of settings and the index key."""
+        if self._keys_missing or (self._parts.read_only and not self.streams.exists("config")):
+            return
+        if not self._parts.read_only and not self.streams.exists("config"):
+            self.keyring.index_key(self.streams.id_of("config"))
+            self.streams.ensure("config")
+            if self.content == "sealed":
+                self._record_key_store()
+        self.keyring.index_key(self.streams.id_of("config"))
+
+    def _record_key_store(self) -> None:
+        """The ledger says which key store and which epoch it began with (FORMAT 12)."""
+        held = {"key_store": self.keyring.store.store_id, "kek": self.keyring.epoch()}
+        self.streams.record("keys", "keys.rotated", {"epoch_from": 0, "epoch_to": 1, "keys": 0}, held)
+
+
+def _keys_and_ports(
+    parts: Parts, tenant: str, content: ContentMode | None, clock: Clock, ids: Ids, registry: Registry
+) -> tuple[Keyring, LedgerPorts, ContentMode]:
+    mode = _content_mode(parts, tenant, content)
+    keyring = Keyring(parts.key_store, parts.provider, clock, ids, tenant, mode)
+    ports = LedgerPorts(
+        parts.store,
+        keyring,
+        tenant=tenant,
+        features=FEATURES,
+        registry=registry,
+        clock=clock,
+        ids=ids,
+        content=mode,
+    )
+    return keyring, ports, mode
+
+
+def _content_mode(parts: Parts, tenant: str, wanted: ContentMode | None) -> ContentMode:
+    """The ledger's own mode; a new one takes what was asked for."""
+    from counterfoil.client.streams import system_stream_id
+    from counterfoil.core.genesis import parse_genesis
+
+    if wanted not in (None, "sealed", "clear"):
+        raise InvalidForm("content is sealed or clear", argument="content")
+    stored = parts.store.stream(system_stream_id(parts.store.ledger_id, tenant, "system/config"))
+    if stored is None:
+        return wanted or "sealed"
+    found = parse_genesis(stored.genesis).content
+    if wanted is not None and wanted != found:
+        raise ConfigInvalid(
+            f"the content of {parts.place} is {found}, and it was opened as {wanted}",
+            hint="the mode is chosen when a ledger is made; leave content out",
+        )
+    return found

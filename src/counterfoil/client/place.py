@@ -1,0 +1,132 @@
+"""Where a ledger lies: finding or making its store, its key store and its key-encryption keys (DESIGN 4, FORMAT 12)."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from counterfoil.abc import Clock, Ids, KeyProvider, KeyStore
+from counterfoil.errors import InputError, KeyStoreMissing
+from counterfoil.store.contract import Store
+from counterfoil.store.rows import TableSpec
+
+MEMORY: Final = ":memory:"
+"""A place that is forgotten with its handle; for tests and for trying things."""
+
+KEY_STORE_NAME: Final = "keys.db"
+KEK_DIRECTORY_NAME: Final = "kek"
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a ledger is made of, opened. ``keys_missing`` says that there is no key store to open content with."""
+
+    place: str
+    store: Store
+    key_store: KeyStore
+    provider: KeyProvider
+    created: bool = False
+    read_only: bool = False
+    keys_missing: bool = False
+
+
+def open_parts(
+    place: str | Path,
+    *,
+    tables: Sequence[TableSpec],
+    create: bool,
+    read_only: bool,
+    clock: Clock,
+    ids: Ids,
+    provider: KeyProvider | None = None,
+) -> Parts:
+    """Open what lies at ``place``; with ``create`` make it if nothing does.
+
+    Raises ``LedgerNotFound``, the StoreErrors of the adapter, or ``InputError`` for a place of a kind that this
+    version does not know.
+    """
+    if str(place) == MEMORY:
+        return _memory(tables, clock, ids, provider)
+    text = str(place)
+    if "://" in text:
+        raise InputError(
+            f"{text.partition('://')[0]}:// places are not in this version of Counterfoil",
+            hint="open a directory on a local disk",
+        )
+    return _directory(
+        Path(text).expanduser(), tables, create and not read_only, read_only, clock, ids, provider
+    )
+
+
+def _memory(tables: Sequence[TableSpec], clock: Clock, ids: Ids, provider: KeyProvider | None) -> Parts:
+    from counterfoil.adapters.memory import MemoryKeyStore, MemoryStore
+    from counterfoil.keys.environment import EnvironmentKeyProvider
+
+    store = MemoryStore(ids.new("ldg"), tables, clock)
+    if provider is None:
+        kek = f"{ids.new('kek')}={secrets.token_hex(32)}"
+        provider = EnvironmentKeyProvider("KEK", {"KEK": kek})
+    return Parts(MEMORY, store, MemoryKeyStore(), provider, created=True)
+
+
+def _directory(
+    directory: Path,
+    tables: Sequence[TableSpec],
+    create: bool,
+    read_only: bool,
+    clock: Clock,
+    ids: Ids,
+    provider: KeyProvider | None,
+) -> Parts:
+    from counterfoil.adapters.filesystem.place import check_place, make_directory
+    from counterfoil.adapters.sqlite import DATABASE_NAME, open_sqlite
+    from counterfoil.keys.file_provider import FileKeyProvider
+
+    fresh = create and not (directory / DATABASE_NAME).exists()
+    if fresh:
+        make_directory(directory)
+        check_place(directory, write=True)
+    # The key store comes first: a ledger is never seen without one, except when somebody took it away.
+    key_store = _key_store(directory / KEY_STORE_NAME, create=fresh)
+    keys_missing = key_store is None
+    wanted = ids.new("ldg") if create else None
+    try:
+        store = open_sqlite(
+            directory,
+            tables=tables,
+            create=create,
+            read_only=read_only or keys_missing,
+            ledger_id=wanted,
+            clock=clock,
+        )
+    except BaseException:
+        if key_store is not None:
+            key_store.close()
+        raise
+    return Parts(
+        str(directory),
+        store,
+        key_store or _absent(directory / KEY_STORE_NAME),
+        provider or FileKeyProvider(directory / KEK_DIRECTORY_NAME, ids),
+        created=store.ledger_id == wanted,
+        read_only=read_only or keys_missing,
+        keys_missing=keys_missing,
+    )
+
+
+def _key_store(path: Path, *, create: bool) -> KeyStore | None:
+    from counterfoil.adapters.sqlite.keystore import SqliteKeyStore
+
+    try:
+        return SqliteKeyStore(path, create=create)
+    except KeyStoreMissing:
+        return None
+
+
+def _absent(path: Path) -> KeyStore:
+    from counterfoil.keys.absent import AbsentKeyStore
+
+    return AbsentKeyStore(path)

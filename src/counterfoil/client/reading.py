@@ -1,0 +1,183 @@
+"""Looking at a ledger: conversations, events and rows, page by page; what is damaged is shown, not hidden."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from counterfoil.client.ports import LedgerPorts
+from counterfoil.core.event import Header
+from counterfoil.errors import CounterfoilError, InputError, IntegrityError
+from counterfoil.flow.event import ContentState, Event, Opened
+from counterfoil.runtime import rows
+from counterfoil.runtime.state import RUNNING, SUSPENDED
+from counterfoil.store.rows import Key, Row
+from counterfoil.store.unit import StoredEvent, StoredStream
+
+PAGE_EVENTS: Final = 500
+PAGE_ROWS: Final = 500
+RUNS_COUNTED_MAX: Final = 1000
+"""Runs of one conversation counted for a list; one that has more shows this number."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationInfo:
+    """One line of a list of conversations.
+
+    ``name`` and ``title`` are content: None where there is none or where it cannot be opened, and ``name_state``
+    says which. ``state`` is ``running``, ``waiting``, ``open`` or ``closed``; ``agent`` is empty where no row of the
+    conversation is there.
+    """
+
+    stream_id: str
+    name: str | None
+    name_state: ContentState
+    title: str | None
+    agent: str
+    origin: str
+    state: str
+    opened_at_ms: int | None
+    head_sequence: int
+    runs: int
+    running: str | None
+    waiting: int
+
+
+# ---- events --------------------------------------------------------------------------------------------------------
+
+
+def view(ports: LedgerPorts, stored: StoredEvent) -> Event:
+    """A stored event for people; one whose header cannot be read is made of its columns and says why (case S24)."""
+    try:
+        return ports.event(stored)
+    except (InputError, IntegrityError) as fault:
+        reason = fault.message
+        members: dict[str, Any] = {
+            "stream_id": stored.stream_id,
+            "stream_sequence": stored.sequence,
+            "event_id": str(stored.event_id),
+            "event_type": str(stored.event_type),
+            "data": {},
+            "actor": {},
+        }
+        if stored.run_id is not None:
+            members["run_id"] = str(stored.run_id)
+        return Event(
+            stored.stream_id,
+            stored.sequence,
+            stored.recorded_at_ms,
+            Header(members),
+            stored.hash,
+            lambda: Opened("damaged", (), f"the header cannot be read: {reason}"),
+            reason,
+        )
+
+
+def stream_events(
+    ports: LedgerPorts,
+    stream_id: str,
+    after: int,
+    types: frozenset[str] | None,
+    run_id: str | None,
+    limit: int | None,
+) -> Iterator[Event]:
+    """The events of a stream in order, held in memory one page at a time."""
+    left = limit
+    while left is None or left > 0:
+        want = PAGE_EVENTS if left is None else min(PAGE_EVENTS, left)
+        page = ports.store.read(stream_id, after, want, types, run_id)
+        for stored in page:
+            yield view(ports, stored)
+        if len(page) < want:
+            return
+        after = page[-1].sequence
+        left = None if left is None else left - len(page)
+
+
+# ---- conversations -------------------------------------------------------------------------------------------------
+
+
+def conversations(ports: LedgerPorts, after: str, limit: int) -> list[ConversationInfo]:
+    """A page of conversations in the order in which they were opened."""
+    found: list[ConversationInfo] = []
+    while len(found) < limit:
+        page = ports.store.streams(ports.tenant, after, limit)
+        found += [_conversation(ports, stored) for stored in page if stored.kind == "conversation"]
+        if len(page) < limit:
+            break
+        after = page[-1].stream_id
+    return found[:limit]
+
+
+def _conversation(ports: LedgerPorts, stored: StoredStream) -> ConversationInfo:
+    stream_id = stored.stream_id
+    row = ports.store.get(rows.CONVERSATIONS, (stream_id,)) or {}
+    running = ports.store.select(rows.RUNS, "by_slot", (stream_id, RUNNING), limit=1)
+    waiting = len(ports.store.select(rows.RUNS, "by_slot", (stream_id, SUSPENDED), limit=RUNS_COUNTED_MAX))
+    content, state = _opening(ports, stream_id)
+    opened = row.get("opened_at_ms")
+    return ConversationInfo(
+        stream_id=stream_id,
+        name=_text(content, "name"),
+        name_state=state,
+        title=_text(content, "title"),
+        agent=str(row.get("agent") or ""),
+        origin=str(row.get("origin") or ""),
+        state=_state(row, bool(running), waiting),
+        opened_at_ms=opened if isinstance(opened, int) else None,
+        head_sequence=stored.head.sequence,
+        runs=len(ports.store.select(rows.RUNS, "by_stream", (stream_id,), limit=RUNS_COUNTED_MAX)),
+        running=str(running[0]["run_id"]) if running else None,
+        waiting=waiting,
+    )
+
+
+def _opening(ports: LedgerPorts, stream_id: str) -> tuple[dict[str, Any], ContentState]:
+    """Content of the first event and its state; anything wrong with it is a state and not an error."""
+    page = ports.store.read(stream_id, 0, 1)
+    if not page or page[0].event_type != "conversation.opened":
+        return {}, "none"
+    try:
+        event = view(ports, page[0])
+        return dict(event.content_or_none() or {}), event.content_state
+    except CounterfoilError:
+        return {}, "damaged"
+
+
+def _state(row: Row, running: bool, waiting: int) -> str:
+    if row.get("state") == rows.CLOSED:
+        return "closed"
+    if running:
+        return "running"
+    return "waiting" if waiting else "open"
+
+
+def _text(content: dict[str, Any], name: str) -> str | None:
+    value = content.get(name)
+    return value if isinstance(value, str) else None
+
+
+# ---- rows ----------------------------------------------------------------------------------------------------------
+
+
+def table_rows(ports: LedgerPorts, table: str, index: str, prefix: Key, limit: int | None) -> list[Row]:
+    """Rows of an index under a prefix, at most ``limit``, in the order of the index."""
+    columns = _index_columns(table, index)
+    found: list[Row] = []
+    after: Key | None = None
+    while limit is None or len(found) < limit:
+        want = PAGE_ROWS if limit is None else min(PAGE_ROWS, limit - len(found))
+        page = ports.store.select(table, index, prefix, after, want)
+        found += page
+        if len(page) < want:
+            break
+        after = tuple(page[-1][column] for column in columns)
+    return found
+
+
+def _index_columns(table: str, index: str) -> tuple[str, ...]:
+    from counterfoil.client.features import TABLES
+
+    spec = next(spec for spec in TABLES if spec.name == table)
+    return (*spec.indexes[index], *spec.key)

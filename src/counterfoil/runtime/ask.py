@@ -1,0 +1,219 @@
+"""Asking a model: the exact request is durable before it is sent, the response before it is used (DESIGN 2.5)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from counterfoil.core.event import Draft
+from counterfoil.errors import InputError, InvalidForm, ModelFailed
+from counterfoil.flow.context import RunScope
+from counterfoil.flow.event import Event
+from counterfoil.flow.requests import Call, CallResult, Flow, NewId, Raised, Returned
+from counterfoil.runtime import events
+from counterfoil.runtime.events import Said
+from counterfoil.runtime.model import (
+    PURPOSES,
+    Model,
+    Request,
+    Response,
+    request_body,
+    response_from_json,
+    response_json,
+    response_of,
+)
+from counterfoil.runtime.outcome import MESSAGE_CHARACTERS_MAX, error_content, is_result
+from counterfoil.runtime.recording import draft, error_label, record, shown_name
+from counterfoil.runtime.resume import Record, identify
+from counterfoil.runtime.step import Attempt, begin, finish, inside
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What ``run.ask`` was given, checked and encoded once."""
+
+    model: Model
+    name: str
+    provider: str
+    purpose: str
+    body: bytes
+    messages: Sequence[Any]
+    tools: Sequence[Any]
+    parameters: Mapping[str, Any]
+
+
+def question(
+    model: Model,
+    messages: Sequence[Any] | str,
+    *,
+    name: str | None,
+    tools: Sequence[Any],
+    purpose: str,
+    parameters: Mapping[str, Any],
+) -> Question:
+    """Check what was asked. Raises an InputError naming the path; nothing is written."""
+    if purpose not in PURPOSES:
+        raise InvalidForm(f"purpose is one of {', '.join(PURPOSES)}", argument="purpose")
+    if not callable(model):
+        raise InputError("the model is not callable", hint="pass a function that takes a counterfoil.Request")
+    spoken = [{"role": "user", "content": messages}] if isinstance(messages, str) else list(messages)
+    called = name or _name_of(model)
+    body, _ = request_body(called, spoken, list(tools), parameters)
+    return Question(model, called, _provider_of(model), purpose, body, spoken, tuple(tools), dict(parameters))
+
+
+def _name_of(model: Model) -> str:
+    """What the record calls a model that was not named: its ``model`` or ``name``, else its function or class."""
+    for attribute in ("model", "name", "__name__"):
+        found = getattr(model, attribute, None)
+        if isinstance(found, str) and found:
+            return found
+    if isinstance(model, partial):
+        return _name_of(model.func)
+    return type(model).__name__
+
+
+def _provider_of(model: Model) -> str:
+    found = getattr(model, "provider", None)
+    return found if isinstance(found, str) and found else "callable"
+
+
+def ask_flow(scope: RunScope, asked: Question) -> Flow[Response]:
+    """Ask once for this request and occurrence; later entries get the recorded response without a call.
+
+    Raises ``ModelFailed`` when the model raises, on resume too.
+    """
+    scope.check()
+    identity = identify(scope, "model", asked.name, asked.body)
+    book = scope.part(Record)
+    if (found := book.take(identity)) is not None:
+        return _recorded(book, found)
+    attempt = yield from begin(scope, identity)
+    call_id: str = yield NewId("cal")
+    with scope.in_flight(attempt.step_id):
+        yield from record(scope, *_before(scope, asked, attempt, call_id))
+        request = _request(scope, asked, attempt, call_id)
+        answer: CallResult = yield Call(asked.name, inside(identity, asked.model), (request,))
+        return (yield from _after(scope, asked, attempt, call_id, answer))
+
+
+def _before(scope: RunScope, asked: Question, attempt: Attempt, call_id: str) -> list[Draft]:
+    material = scope.ports.material(scope.stream_id)
+    hidden = {} if attempt.shown == asked.name else {"name": asked.name}
+    started = events.step_started(
+        "model", attempt.shown, attempt.identity.memo, {**hidden, **attempt.identity.place()}
+    )
+    requested = events.provider_requested(
+        call_id,
+        shown_name(scope, asked.provider),
+        attempt.shown,
+        asked.purpose,
+        material.address(asked.body).hex(),
+        [{"raw": asked.body.decode()}],
+    )
+    return [draft(scope, said, attempt.step_id, attempt.number) for said in (started, requested)]
+
+
+def _request(scope: RunScope, asked: Question, attempt: Attempt, call_id: str) -> Request:
+    return Request(
+        model=asked.name,
+        messages=asked.messages,
+        tools=asked.tools,
+        parameters=asked.parameters,
+        purpose=asked.purpose,
+        body=asked.body,
+        run_id=scope.run_id,
+        step_id=attempt.step_id,
+        call_id=call_id,
+        attempt=attempt.number,
+    )
+
+
+def _after(
+    scope: RunScope, asked: Question, attempt: Attempt, call_id: str, answer: CallResult
+) -> Flow[Response]:
+    if isinstance(answer, Raised):
+        failure = yield from _failed(scope, asked, attempt, call_id, answer.error)
+        if failure is answer.error:
+            raise failure
+        raise failure from answer.error
+    assert isinstance(answer, Returned), "a model call has no deadline of its own"
+    try:
+        response = response_of(answer.value)
+        said = _responded(scope, asked, call_id, response)
+        served = {"response": said.content["response"]}
+        yield from finish(scope, attempt, "ok", served, draft(scope, said, attempt.step_id, attempt.number))
+    except InputError as refused:
+        yield from _failed(scope, asked, attempt, call_id, refused)
+        raise
+    scope.part(Record).count(said.type, said.data)
+    return response
+
+
+def _responded(scope: RunScope, asked: Question, call_id: str, response: Response) -> Said:
+    data: dict[str, Any] = {
+        "call_id": call_id,
+        "provider": shown_name(scope, response.provider or asked.provider),
+        "finish": response.finish,
+        "input_tokens": response.input_tokens,
+        "output_tokens": response.output_tokens,
+    }
+    optional = {
+        "cached_tokens": response.cached_tokens,
+        "reasoning_tokens": response.reasoning_tokens,
+        "cost": response.cost,
+        "currency": response.currency,
+    }
+    data.update({name: value for name, value in optional.items() if value is not None})
+    named = {"id": response.id, "provider": response.provider}
+    content = {
+        "response": {name: value for name, value in named.items() if value is not None},
+        "model": response.model or asked.name,
+        "body": response_json(response),
+    }
+    return Said("provider.responded", data, content)
+
+
+def _failed(
+    scope: RunScope, asked: Question, attempt: Attempt, call_id: str, error: BaseException
+) -> Flow[BaseException]:
+    """Record what became of the attempt; returns what to raise."""
+    cancelled = isinstance(error, (asyncio.CancelledError, KeyboardInterrupt, SystemExit))
+    if not cancelled and not is_result(error) and not isinstance(error, InputError):
+        return error
+    status = getattr(error, "status_code", None)
+    said = events.provider_failed(
+        call_id,
+        shown_name(scope, asked.provider),
+        error_label(error),
+        retryable=cancelled or isinstance(error, (TimeoutError, ConnectionError)),
+        status=status if type(status) is int else None,
+        message=str(error)[:MESSAGE_CHARACTERS_MAX],
+    )
+    # A refused value is mended in code and a cancelled call was nobody's answer: both are asked again.
+    outcome = "error" if is_result(error) else "cancelled"
+    drafted = draft(scope, said, attempt.step_id, attempt.number)
+    yield from finish(scope, attempt, outcome, {"error": error_content(error)}, drafted)
+    return error if outcome == "cancelled" else _model_failed(asked.name, str(error), type(error).__name__)
+
+
+def _model_failed(name: str, message: str, error_class: str) -> ModelFailed:
+    return ModelFailed(
+        f"model {name} raised {error_class}: {message[:MESSAGE_CHARACTERS_MAX]}",
+        hint="the failure is recorded as provider.failed; ask again to make another attempt",
+        error_class=error_class,
+    )
+
+
+def _recorded(book: Record, event: Event) -> Response:
+    if event.data["outcome"] == "error":
+        error = event.content.get("error", {})
+        raise _model_failed(
+            str(event.data["name"]), str(error.get("message", "")), str(error.get("class", "error"))
+        )
+    answered = book.answer(event.header.step_id)
+    content = event.content if answered is None else answered.content
+    return response_from_json(content.get("body", {}))

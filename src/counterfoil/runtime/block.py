@@ -1,0 +1,239 @@
+"""The ends of a run's block: the scope that code inside sees, and what is recorded when the block is left."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, NoReturn, TypeVar
+
+from counterfoil.core.catalogue import Registry
+from counterfoil.core.values import to_json
+from counterfoil.errors import CounterfoilError, Divergence, LeaseLost, RunCancelled, RunSuspended, RunWaiting
+from counterfoil.flow.context import LEASE_MARGIN_MS, RunScope
+from counterfoil.flow.drive import adrive, drive
+from counterfoil.flow.ports import Ports
+from counterfoil.flow.requests import Flow
+from counterfoil.runtime.admit import Entered
+from counterfoil.runtime.heartbeat import Heartbeat
+from counterfoil.runtime.leave import (
+    Left,
+    Waits,
+    end_flow,
+    leaves_open,
+    left_note,
+    rest_flow,
+    suspension_cause,
+    suspension_in,
+    terminal_of,
+)
+from counterfoil.runtime.shutdown import WATCH
+from counterfoil.runtime.spec import RunSpec
+from counterfoil.store.unit import Lease
+
+T = TypeVar("T")
+
+_FROM_OUTSIDE = (asyncio.CancelledError, KeyboardInterrupt, SystemExit)
+"""What the surroundings raise to end the code: it is passed on whatever became of the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunHost:
+    """What a ledger handle lends to its runs."""
+
+    ports: Ports
+    registry: Registry
+    heartbeat: Heartbeat
+    owner: str
+
+
+def make_scope(
+    host: RunHost, spec: RunSpec, entered: Entered, asynchronous: bool, deadline_s: float | None
+) -> RunScope:
+    """The scope of one entry into a run. An ended run has a lease that is nobody's."""
+    lease = entered.lease or Lease(entered.stream_id, 0, host.owner, 0)
+    live = entered.terminal is None and deadline_s is not None
+    return RunScope(
+        host.ports,
+        stream_id=entered.stream_id,
+        run_id=entered.run_id,
+        agent=spec.agent,
+        lease=lease,
+        asynchronous=asynchronous,
+        agent_version=spec.agent_version,
+        history=entered.history,
+        terminal=entered.terminal,
+        deadline_ms=host.ports.now_ms() + round((deadline_s or 0) * 1000) if live else None,
+    )
+
+
+Verdict = tuple[str | None, bool]
+"""The terminal (None: open or waiting), and whether the exception that left the block goes no further."""
+
+
+def leave(host: RunHost, scope: RunScope, error: BaseException | None, terminal: str, output: Any) -> Verdict:
+    """Wait for calls in flight, record how the block was left, give the lease up. Raises what the caller should see."""
+    if scope.terminal is not None:
+        return scope.terminal, False
+    closing = _closing(scope, error)
+    try:
+        impatient = _wait_idle(scope)
+        left = drive(_left_flow(scope, closing, terminal, output), host.ports)
+    except BaseException as failure:  # noqa: BLE001 - whatever it is, it is raised again below
+        _not_recorded(closing, failure)
+    finally:
+        _give_up(host, scope)
+    if impatient is not None:
+        raise impatient
+    return _verdict(closing, left)
+
+
+async def leave_async(
+    host: RunHost, scope: RunScope, error: BaseException | None, terminal: str, output: Any
+) -> Verdict:
+    """As :func:`leave`. A second cancellation meanwhile does not cut the record short; it is raised afterwards."""
+    if scope.terminal is not None:
+        return scope.terminal, False
+    closing = _closing(scope, error)
+
+    async def closed() -> Left | None:
+        await _idle(scope)
+        return await adrive(_left_flow(scope, closing, terminal, output), host.ports)
+
+    try:
+        left = await _to_the_end(closed())
+    except BaseException as failure:  # noqa: BLE001 - whatever it is, it is raised again below
+        _not_recorded(closing, failure)
+    finally:
+        _give_up(host, scope)
+    return _verdict(closing, left)
+
+
+# ---- what is recorded ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Closing:
+    """Why the block is left: what left it, and what had parked the run before."""
+
+    error: BaseException | None
+    reason: BaseException | None
+
+
+def _closing(scope: RunScope, error: BaseException | None) -> _Closing:
+    """The latch comes first: code that swallowed a suspension does not undo it."""
+    suspended = suspension_in(error)
+    if suspended is not None:
+        scope.latch(suspended)
+    reason = scope.latched
+    if reason is None:
+        scope.close()
+        reason = error
+    return _Closing(error, reason)
+
+
+def _left_flow(scope: RunScope, closing: _Closing, terminal: str, output: Any) -> Flow[Left | None]:
+    match closing.reason:
+        case LeaseLost():
+            return None
+        case RunSuspended() as suspended:
+            cause = suspension_cause(suspended)
+            return (yield from rest_flow(scope, cause, suspended.waits_for, str(suspended)))
+        case Divergence() as diverged:
+            return (yield from rest_flow(scope, "input", (), left_note(diverged)))
+        case None:
+            return (yield from end_flow(scope, terminal, output=to_json(output, "output")))
+        case reason:
+            if leaves_open(reason):
+                return None
+            shut = WATCH.received and isinstance(reason, _FROM_OUTSIDE)
+            ended = "shutdown" if shut else terminal_of(reason)
+            return (yield from end_flow(scope, ended, error=reason))
+
+
+def _verdict(closing: _Closing, left: Left | None) -> Verdict:
+    """What the caller is told. An exception from outside is never swallowed."""
+    error, reason = closing.error, closing.reason
+    if isinstance(error, _FROM_OUTSIDE) and not isinstance(reason, RunCancelled):
+        return (None if left is None or isinstance(left, Waits) else left.terminal), False
+    if isinstance(left, Waits) and not isinstance(reason, Divergence):
+        raise _waiting(left) from (error or reason)
+    if isinstance(reason, RunCancelled) and left is not None:
+        if reason.terminal == "timeout":
+            raise TimeoutError(str(reason)) from error
+        return reason.terminal, True
+    if error is None and reason is not None:
+        # The block swallowed what had parked the run.
+        raise reason
+    return (None if left is None or isinstance(left, Waits) else left.terminal), False
+
+
+def _waiting(left: Waits) -> RunWaiting:
+    waits = f" for {', '.join(left.waits_for)}" if left.waits_for else ""
+    return RunWaiting(
+        f"the run waits{waits} ({left.cause})",
+        hint="see `counterfoil review ls` and `counterfoil recover`; then run the same code again",
+        cause=left.cause,
+        waits_for=left.waits_for,
+    )
+
+
+def _not_recorded(closing: _Closing, failure: BaseException) -> NoReturn:
+    """The end could not be recorded: what left the block goes on, with a note, else the failure itself."""
+    if closing.error is None or isinstance(closing.error, RunSuspended):
+        raise failure
+    closing.error.add_note(f"counterfoil: the end of the run could not be recorded: {failure}")
+    raise closing.error
+
+
+def _give_up(host: RunHost, scope: RunScope) -> None:
+    host.heartbeat.remove(scope)
+    with suppress(CounterfoilError):
+        # A lease that cannot be given up expires by itself.
+        host.ports.release(scope.lease)
+
+
+# ---- waiting ---------------------------------------------------------------------------------------------------------
+
+
+def _patience_s(scope: RunScope) -> float:
+    """How long to wait for calls in flight: their answers can be recorded until shortly before the lease ends."""
+    left_ms = scope.lease.expires_at_ms - scope.ports.now_ms() - LEASE_MARGIN_MS // 2
+    return max(0.0, left_ms / 1000)
+
+
+def _wait_idle(scope: RunScope) -> KeyboardInterrupt | None:
+    """Whoever interrupts the waiting ends it; the record is made all the same, and then the interrupt goes on."""
+    try:
+        scope.wait_idle(_patience_s(scope))
+    except KeyboardInterrupt as impatient:
+        return impatient
+    return None
+
+
+async def _idle(scope: RunScope) -> None:
+    loop = asyncio.get_running_loop()
+    idle = asyncio.Event()
+
+    def wake() -> None:
+        loop.call_soon_threadsafe(idle.set)
+
+    scope.when_idle(wake)
+    with suppress(TimeoutError):
+        await asyncio.wait_for(idle.wait(), _patience_s(scope))
+
+
+async def _to_the_end(work: Coroutine[Any, Any, T]) -> T:
+    task = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError as error:
+            cancelled = error
+        except BaseException:  # noqa: BLE001 - it is the task's own, and comes out of result() below
+            break
+    if cancelled is not None and not task.cancelled() and task.exception() is None:
+        raise cancelled
+    return task.result()

@@ -1,0 +1,195 @@
+"""What becomes of an input, and how a run ends: pure rules over what was read (DESIGN 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import assert_never, get_args
+
+from counterfoil.runtime.events import ClaimCause, DeferCause, WhileRunning, WhileSuspended
+from counterfoil.runtime.state import (
+    ABSORBED,
+    DEFERRED,
+    FINISHED,
+    REJECTED,
+    RUNNING,
+    SUPERSEDED,
+    SUSPENDED,
+    AdmissionState,
+    RunState,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What is known when an input asks for a run.
+
+    ``admission`` is the one its dedupe key names and ``own`` the run of that admission. ``held`` says that the
+    conversation's lease has not expired; ``running`` is the run in the slot, ``suspended`` those that wait.
+    """
+
+    while_running: WhileRunning = "queue"
+    while_suspended: WhileSuspended = "start"
+    admission: AdmissionState | None = None
+    same_message: bool = True
+    own: RunState | None = None
+    held: bool = False
+    lapsed: bool = False
+    """The lease expired without being given up: its owner crashed or stalled."""
+    running: RunState | None = None
+    suspended: Sequence[RunState] = ()
+    closed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Begin a run. ``park`` is a run that a vanished worker left in the slot."""
+
+    park: RunState | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """Go on with the input's own run. ``park`` as in :class:`Start`."""
+
+    run: RunState
+    cause: ClaimCause
+    park: RunState | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """The input's run has ended: its record is handed out and nothing is touched."""
+
+    run: RunState
+
+
+@dataclass(frozen=True, slots=True)
+class Defer:
+    """Keep the input until the slot is free."""
+
+    cause: DeferCause
+    behind: RunState
+
+
+@dataclass(frozen=True, slots=True)
+class Absorb:
+    """Hand the input to the run under way."""
+
+    run: RunState
+
+
+@dataclass(frozen=True, slots=True)
+class Supersede:
+    """End the run under way and begin with this input."""
+
+    run: RunState
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """Refuse the input."""
+
+    run: RunState | None
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Busy:
+    """Nothing to record: the slot is taken, come again."""
+
+    run: RunState | None
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The admission ended without a run of its own: absorbed, superseded or rejected."""
+
+    admission: AdmissionState
+
+
+@dataclass(frozen=True, slots=True)
+class OtherMessage:
+    """The dedupe key belongs to another message."""
+
+    admission: AdmissionState
+
+
+Decision = Start | Resume | Replay | Defer | Absorb | Supersede | Reject | Busy | Ended | OtherMessage
+
+
+def decide(now: Situation) -> Decision:
+    """What becomes of an input. The same dedupe key is the same run; a new one meets the two policies."""
+    if now.admission is not None and not now.same_message:
+        return OtherMessage(now.admission)
+    if now.own is not None and now.own.state == FINISHED:
+        return Replay(now.own)
+    if now.admission is not None and now.admission.state in {ABSORBED, SUPERSEDED, REJECTED}:
+        return Ended(now.admission)
+    if now.own is not None:
+        return _own(now, now.own)
+    if now.closed:
+        return Reject(None, "the conversation is closed")
+    if now.held:
+        return _live(now)
+    return _free(now)
+
+
+def _own(now: Situation, own: RunState) -> Decision:
+    if now.held:
+        return Busy(now.running)
+    other = now.running if now.running is not None and now.running.run_id != own.run_id else None
+    taken_over = own.state == RUNNING and now.lapsed
+    return Resume(own, "takeover" if taken_over else "resume", other)
+
+
+def _live(now: Situation) -> Decision:
+    """Somebody alive holds the slot. A lease without a run is a recovery at work or a run just ending."""
+    if now.running is None or now.admission is not None:
+        return Busy(now.running)
+    match now.while_running:
+        case "queue":
+            return Defer("live_run", now.running)
+        case "absorb":
+            return Absorb(now.running)
+        case "supersede":
+            return Supersede(now.running)
+        case "reject":
+            return Reject(now.running, "a run is under way")
+        case _:
+            assert_never(now.while_running)
+
+
+def _free(now: Situation) -> Decision:
+    left = now.running
+    waiting = [*now.suspended, *([left] if left is not None and left.resumable else [])]
+    fresh = now.admission is None
+    if waiting and (fresh or (now.admission is not None and now.admission.state == DEFERRED)):
+        match now.while_suspended:
+            case "start":
+                pass
+            case "queue":
+                return Defer(_defer_cause(waiting[0]), waiting[0]) if fresh else Busy(waiting[0])
+            case "reject":
+                return Reject(waiting[0], "a run waits") if fresh else Busy(waiting[0])
+            case _:
+                assert_never(now.while_suspended)
+    return Start(left)
+
+
+def _defer_cause(behind: RunState) -> DeferCause:
+    return "approval" if behind.state == SUSPENDED and behind.cause in {"approval", "review"} else "live_run"
+
+
+# ---- how a run ends --------------------------------------------------------------------------------------------------
+
+CHOSEN_TERMINALS = ("success", "policy_stop", "provider_stop", "output_rejected", "context_overflow")
+"""What the run's own code may call its end; the others are worked out from what happened."""
+
+
+def policy(name: str, value: str) -> str:
+    """Check a policy by name; returns it. Raises ValueError."""
+    allowed = get_args(WhileRunning if name == "while_running" else WhileSuspended)
+    if value not in allowed:
+        raise ValueError(f"{name} is one of {', '.join(allowed)}")
+    return value

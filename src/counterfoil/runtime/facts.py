@@ -1,0 +1,111 @@
+"""Facts of the application inside a run, and the run's own input read back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from counterfoil.core import canonical
+from counterfoil.core.catalogue import Registry
+from counterfoil.core.event import Draft, Part
+from counterfoil.core.forms import time_text
+from counterfoil.core.ids import derived_id
+from counterfoil.core.values import from_json, to_json
+from counterfoil.errors import RunNotFound
+from counterfoil.flow.context import RunScope, step_path
+from counterfoil.flow.event import Event
+from counterfoil.flow.requests import Events, Flow, Read, RowOf
+from counterfoil.runtime import rows
+from counterfoil.runtime.events import about
+from counterfoil.runtime.recording import record
+from counterfoil.store.rows import Row
+
+_NOTHING: Final[Mapping[str, Any]] = {}
+
+
+class Facts:
+    """Ids of the application's events that this run recorded in earlier entries, by type (``scope.part(Facts)``)."""
+
+    def __init__(self, scope: RunScope) -> None:
+        self._fresh = not scope.history
+        self._ids: dict[str, set[str]] = {}
+
+    def of_type(self, scope: RunScope, event_type: str) -> Flow[set[str]]:
+        """The ids of this type; read once."""
+        if self._fresh:
+            return set()
+        if event_type not in self._ids:
+            found: list[Event] = yield Read(
+                Events(scope.stream_id, types=frozenset({event_type}), run_id=scope.run_id)
+            )
+            self._ids[event_type] = {event.event_id for event in found}
+        return self._ids[event_type]
+
+
+def record_flow(
+    scope: RunScope,
+    registry: Registry,
+    event_type: str,
+    data: Mapping[str, Any],
+    version: int,
+    ignorable: bool,
+) -> Flow[None]:
+    """Append one event of the application; the same call of a resumed run adds nothing.
+
+    Its id is made from what it says and which time it says it, so that a second entry finds it.
+    """
+    scope.check()
+    public, content = _split(registry, event_type, version, data)
+    event_id = _event_id(scope, event_type, version, data)
+    known = yield from scope.part(Facts).of_type(scope, event_type)
+    if event_id in known:
+        return
+    scope.frontier(f"another {event_type}")
+    spec = registry.spec(event_type, version)
+    draft = Draft(
+        event_id=event_id,
+        event_type=event_type,
+        occurred_at=time_text(scope.ports.now_ms()),
+        actor=scope.actor,
+        data=public,
+        parts=(Part(content),) if content else (),
+        event_schema_version=version,
+        run_id=scope.run_id,
+        ignorable=ignorable if spec is None else spec.ignorable,
+    )
+    with scope.in_flight(event_id):
+        yield from record(scope, draft)
+
+
+def _split(
+    registry: Registry, event_type: str, version: int, data: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    spec = registry.spec(event_type, version)
+    fields: Mapping[str, Any] = _NOTHING if spec is None else spec.fields
+    public = {name: value for name, value in data.items() if name in fields}
+    private = {name: value for name, value in data.items() if name not in fields}
+    encoded = to_json(private, "data")
+    assert isinstance(encoded, dict), "a mapping stays one"
+    return public, encoded
+
+
+def _event_id(scope: RunScope, event_type: str, version: int, data: Mapping[str, Any]) -> str:
+    material = scope.ports.material(scope.stream_id)
+    said = canonical.encode([event_type, version, to_json(dict(data), "data")])
+    digest = material.digest("arguments", [], said)
+    occurrence = scope.occurrence(f"fact:{event_type}", digest)
+    place = canonical.encode([step_path(), digest, occurrence])
+    return derived_id("evt", material.keyed("fact", [scope.run_id], place))
+
+
+def message_flow(admission_id: str | None) -> Flow[Any]:
+    """The message of an admission as Python values, or None if there is none."""
+    row: Row | None = None if admission_id is None else (yield Read(RowOf(rows.ADMISSIONS, (admission_id,))))
+    if row is None:
+        raise RunNotFound(
+            "this run has no admission, so it has no message", hint="it was not started by an input"
+        )
+    accepted: list[Event] = yield Read(
+        Events(str(row["stream_id"]), after=int(row["sequence"] or 1) - 1, limit=1)
+    )
+    return from_json(about(accepted[0].content).get("message")) if accepted else None

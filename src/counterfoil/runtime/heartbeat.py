@@ -1,0 +1,61 @@
+"""One daemon thread per ledger handle that keeps the leases of all its open runs (DESIGN 6)."""
+
+from __future__ import annotations
+
+import threading
+
+from counterfoil.errors import CounterfoilError, LeaseLost
+from counterfoil.flow.context import LEASE_RENEW_MS, LEASE_TTL_MS, RunScope
+
+
+class Heartbeat:
+    """Renews the leases of the scopes that were added, every 10 s, without events.
+
+    A lease that was taken over parks its run with ``LeaseLost``; a store that cannot be reached is tried again at
+    the next beat. The thread starts with the first run and ends when there is none.
+    """
+
+    def __init__(self, interval_s: float = LEASE_RENEW_MS / 1000) -> None:
+        self._interval_s = interval_s
+        self._scopes: set[RunScope] = set()
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+
+    def add(self, scope: RunScope) -> None:
+        """Keep this run's lease from now on."""
+        with self._changed:
+            self._scopes.add(scope)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="counterfoil-heartbeat", daemon=True)
+                self._thread.start()
+
+    def remove(self, scope: RunScope) -> None:
+        """Stop keeping it."""
+        with self._changed:
+            self._scopes.discard(scope)
+            if not self._scopes:
+                self._changed.notify_all()
+
+    def beat(self) -> None:
+        """Renew every lease once."""
+        with self._changed:
+            scopes = list(self._scopes)
+        for scope in scopes:
+            try:
+                scope.hold_lease(scope.ports.now_ms() + LEASE_TTL_MS)
+            except LeaseLost:
+                self.remove(scope)
+            except CounterfoilError:
+                # The store is busy or gone: the next beat tries again, and nothing is lost before the lease expires.
+                continue
+            except BaseException:  # noqa: BLE001 - the scope was parked for another reason; its own code is told
+                self.remove(scope)
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: not self._scopes, self._interval_s)
+                if not self._scopes:
+                    self._thread = None
+                    return
+            self.beat()

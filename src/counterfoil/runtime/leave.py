@@ -1,0 +1,162 @@
+"""Leaving a run: what its end is called, and the records that end it or put it to rest (DESIGN 6, 7, 11)."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+from counterfoil.core.event import Draft
+from counterfoil.errors import (
+    Divergence,
+    EventIdReused,
+    GuardFailed,
+    InternalError,
+    ModelFailed,
+    PartialDuplicate,
+    RunCancelled,
+    RunSuspended,
+    StoreError,
+    WrongSequence,
+)
+from counterfoil.flow.context import RunScope
+from counterfoil.flow.requests import Flow, HeadOf, Read, RowOf, Rows
+from counterfoil.runtime import events, rows
+from counterfoil.runtime.doubt import WAITS_MAX, open_effects, waiting_on
+from counterfoil.runtime.inputs import unread_inputs
+from counterfoil.runtime.outcome import error_content
+from counterfoil.runtime.recording import draft, record
+from counterfoil.runtime.resume import Record
+from counterfoil.runtime.state import DEFERRED
+from counterfoil.store.rows import Row
+from counterfoil.store.unit import Head, at
+
+TRIES_MAX = 100
+"""How often the end of a run is decided anew because somebody else appended to the conversation meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The run has ended."""
+
+    terminal: str
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """The run was put to rest; ``waits_for`` are the ids it waits for."""
+
+    cause: str
+    waits_for: tuple[str, ...]
+
+
+Left = Ended | Waits
+
+
+# ---- what happened, in the words of DESIGN 6 -----------------------------------------------------------------------
+
+
+def suspension_in(error: BaseException | None) -> RunSuspended | None:
+    """The suspension in an exception, also inside exception groups (a TaskGroup wraps what its tasks raise)."""
+    if isinstance(error, RunSuspended):
+        return error
+    if isinstance(error, BaseExceptionGroup):
+        return next(
+            (found for inner in error.exceptions if (found := suspension_in(inner)) is not None), None
+        )
+    return None
+
+
+def terminal_of(error: BaseException) -> str:
+    """The terminal of a run that this exception left."""
+    match error:
+        case RunCancelled():
+            return error.terminal
+        case asyncio.CancelledError():
+            return "cancelled"
+        case KeyboardInterrupt():
+            return "interrupted"
+        case SystemExit():
+            return "shutdown"
+        case ModelFailed():
+            return "provider_failure"
+        case WrongSequence() | GuardFailed() | EventIdReused() | PartialDuplicate():
+            return "storage_conflict"
+        case BaseExceptionGroup():
+            found = {terminal_of(inner) for inner in error.exceptions}
+            return found.pop() if len(found) == 1 else "runtime_failure"
+        case _:
+            return "runtime_failure"
+
+
+def leaves_open(error: BaseException) -> bool:
+    """Whether the run stays open after this: the ledger failed, not the run, and it can go on when that is mended."""
+    if isinstance(error, BaseExceptionGroup):
+        return any(leaves_open(inner) for inner in error.exceptions)
+    return isinstance(error, (StoreError, InternalError, Divergence))
+
+
+# ---- the flows -----------------------------------------------------------------------------------------------------
+
+
+def end_flow(
+    scope: RunScope, terminal: str, *, output: Any = None, error: BaseException | None = None
+) -> Flow[Left]:
+    """Record ``run.finished``; a run that would end well with an effect in doubt is put to rest instead.
+
+    The decision rests on what was read, so it is appended at that head or taken again (DESIGN 2.15).
+    """
+    for _ in range(TRIES_MAX):
+        head: Head = yield Read(HeadOf(scope.stream_id))
+        if terminal == "success" and (effects := (yield from open_effects(scope.run_id))):
+            cause, waits_for = waiting_on(effects)
+            return (yield from rest_flow(scope, cause, waits_for, "an effect has no outcome yet"))
+        said = events.run_finished(
+            terminal,
+            scope.part(Record).tally.data,
+            output=output,
+            error=None if error is None else error_content(error),
+        )
+        released = yield from _released(scope)
+        try:
+            yield from record(scope, draft(scope, said), *released, expected=at(head.sequence))
+        except WrongSequence:
+            continue
+        return Ended(terminal)
+    raise WrongSequence(
+        f"others appended to the conversation {TRIES_MAX} times while run {scope.run_id} was ending",
+        hint="the run is open; run the same code again",
+        run_id=scope.run_id,
+    )
+
+
+def rest_flow(scope: RunScope, cause: events.WaitCause, waits_for: tuple[str, ...], note: str) -> Flow[Waits]:
+    """Record ``run.suspended``; with the policy ``start`` the slot is offered to an input that waits."""
+    kept = waits_for[:WAITS_MAX]
+    conversation: Row | None = yield Read(RowOf(rows.CONVERSATIONS, (scope.stream_id,)))
+    free = conversation is not None and conversation["while_suspended"] == "start"
+    released = (yield from _next_deferred(scope)) if free else []
+    yield from record(scope, draft(scope, events.run_suspended(cause, kept, note)), *released)
+    return Waits(cause, kept)
+
+
+def suspension_cause(suspended: RunSuspended) -> events.WaitCause:
+    """The cause as the header may show it."""
+    return next((cause for cause in events.WAIT_CAUSES if cause == suspended.cause), "effect")
+
+
+def _released(scope: RunScope) -> Flow[list[Draft]]:
+    """The inputs that get their turn when this run ends: those it absorbed and never read, and the next in line."""
+    unread = yield from unread_inputs(scope)
+    drafts = [draft(scope, events.admission_released(admission_id, "live_run")) for admission_id in unread]
+    return [*drafts, *(yield from _next_deferred(scope))]
+
+
+def _next_deferred(scope: RunScope) -> Flow[list[Draft]]:
+    waiting: list[Row] = yield Read(Rows(rows.ADMISSIONS, "by_state", (scope.stream_id, DEFERRED), 1))
+    return [draft(scope, events.admission_released(str(row["admission_id"]), "live_run")) for row in waiting]
+
+
+def left_note(error: BaseException | None) -> str:
+    """A note for ``run.suspended`` on what left the run, for people."""
+    return "" if error is None else f"{type(error).__name__}: {error}"[:1000]

@@ -1,0 +1,192 @@
+"""What a model is asked and what it answers: the two values between a run and any provider."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from decimal import Decimal
+from typing import Any, Final, Literal, cast, get_args
+
+from counterfoil.core import canonical
+from counterfoil.core.forms import is_decimal
+from counterfoil.core.values import from_json, to_json
+from counterfoil.errors import InputError, InvalidForm
+
+Purpose = Literal["primary", "tools_disabled", "fallback", "compaction"]
+Finish = Literal["stop", "length", "tools", "filter", "refusal", "other"]
+
+_FINISHES: Final[Mapping[str, Finish]] = {
+    "stop": "stop",
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "length": "length",
+    "max_tokens": "length",
+    "tools": "tools",
+    "tool_calls": "tools",
+    "tool_use": "tools",
+    "filter": "filter",
+    "content_filter": "filter",
+    "refusal": "refusal",
+}
+"""Words that providers use for why a model stopped; an unknown one is ``other``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request to a model, recorded before the model sees it.
+
+    ``body`` is the exact canonical JSON that was recorded; ``run_id``, ``step_id``, ``call_id`` and ``attempt`` say
+    where. The messages and tools are those of ``body``.
+    """
+
+    model: str
+    messages: Sequence[Any]
+    tools: Sequence[Any] = ()
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    purpose: str = "primary"
+    body: bytes = b""
+    run_id: str = ""
+    step_id: str = ""
+    call_id: str = ""
+    attempt: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """What a model answered.
+
+    ``id`` and ``provider`` are the provider's own; ``model`` is the one that served; tokens are counts; ``cost`` is
+    decimal text or a Decimal, never a float; ``data`` keeps whatever else should be recorded.
+    """
+
+    text: str = ""
+    tool_calls: Sequence[Mapping[str, Any]] = ()
+    finish: str = "stop"
+    id: str | None = None
+    provider: str | None = None
+    model: str | None = None
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    cost: str | Decimal | None = None
+    currency: str | None = None
+    data: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "finish", _FINISHES.get(self.finish, "other"))
+        object.__setattr__(self, "tool_calls", tuple(self.tool_calls))
+        for name in ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens"):
+            _check_count(name, getattr(self, name))
+        if self.cost is not None:
+            object.__setattr__(self, "cost", _money(self.cost))
+
+
+Model = Callable[
+    [Request], "Response | str | Mapping[str, Any] | Awaitable[Response | str | Mapping[str, Any]]"
+]
+"""Anything that answers a request; async in an async run."""
+
+_MEMBERS: Final = frozenset(member.name for member in fields(Response))
+_TOKENS: Final = {
+    "input_tokens": ("input_tokens", "prompt_tokens"),
+    "output_tokens": ("output_tokens", "completion_tokens"),
+    "cached_tokens": ("cached_tokens", "cache_read_input_tokens"),
+    "reasoning_tokens": ("reasoning_tokens",),
+}
+
+
+def response_of(answer: Any) -> Response:
+    """A model's answer as a Response: text is the answer, a mapping its members. Raises InputError for anything else.
+
+    A mapping may hold the members of :class:`Response`, a ``usage`` mapping with token counts and ``content`` for
+    ``text``; members that are none of these are kept in ``data``.
+    """
+    if isinstance(answer, Response):
+        return answer
+    if isinstance(answer, str):
+        return Response(answer)
+    if isinstance(answer, Mapping):
+        return _of_mapping(answer)
+    if inspect.iscoroutine(answer):
+        answer.close()
+    raise InputError(
+        f"a model returned {type(answer).__name__}",
+        hint="return a counterfoil.Response, text, or a dict with text and usage",
+    )
+
+
+def _of_mapping(answer: Mapping[str, Any]) -> Response:
+    known = {name: value for name, value in answer.items() if name in _MEMBERS and value is not None}
+    rest = {name: value for name, value in answer.items() if name not in _MEMBERS}
+    if "text" not in known and isinstance(rest.get("content"), str):
+        known["text"] = rest.pop("content")
+    usage = rest.pop("usage", None)
+    if isinstance(usage, Mapping):
+        known = {**_usage(usage), **known}
+    if rest:
+        known["data"] = {**known.get("data", {}), **rest}
+    return Response(**known)
+
+
+def _usage(usage: Mapping[str, Any]) -> dict[str, int]:
+    found = {}
+    for name, words in _TOKENS.items():
+        count = next((usage[word] for word in words if usage.get(word) is not None), None)
+        if count is not None:
+            found[name] = count
+    return found
+
+
+def _check_count(name: str, value: Any) -> None:
+    if value is not None and (type(value) is not int or value < 0):
+        raise InvalidForm(f"{name} is a whole number from 0 on, not {type(value).__name__}", argument=name)
+
+
+def _money(cost: Any) -> str:
+    text = f"{cost:f}" if isinstance(cost, Decimal) else str(cost) if type(cost) in (str, int) else ""
+    if not is_decimal(text):
+        raise InvalidForm(
+            'cost is decimal text such as "0.0042", or a Decimal',
+            hint="a float has lost digits already",
+            argument="cost",
+        )
+    return text
+
+
+# ---- JSON --------------------------------------------------------------------------------------------------------
+
+
+def request_body(
+    model: str, messages: Any, tools: Any, parameters: Mapping[str, Any]
+) -> tuple[bytes, dict[str, Any]]:
+    """The exact bytes of a request and the JSON they stand for. Raises NotEncodable naming the path."""
+    given = {"messages": messages, "tools": tools, "parameters": parameters}
+    encoded = cast("dict[str, Any]", to_json(given, "request"))
+    if not encoded["tools"]:
+        del encoded["tools"]
+    if not encoded["parameters"]:
+        del encoded["parameters"]
+    encoded["model"] = model
+    return canonical.encode(encoded), encoded
+
+
+def response_json(response: Response) -> dict[str, Any]:
+    """A response for content; members that are empty are left out."""
+    given = {
+        member.name: getattr(response, member.name)
+        for member in fields(Response)
+        if getattr(response, member.name) not in (None, (), "")
+    }
+    given["tool_calls"] = [dict(call) for call in response.tool_calls]
+    return cast("dict[str, Any]", to_json(given, "response"))
+
+
+def response_from_json(content: Mapping[str, Any]) -> Response:
+    """The response that :func:`response_json` was given."""
+    value = from_json(dict(content))
+    return Response(**{name: inner for name, inner in value.items() if name in _MEMBERS})
+
+
+PURPOSES: Final = get_args(Purpose)

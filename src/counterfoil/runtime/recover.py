@@ -1,0 +1,226 @@
+"""Recovery: effects whose worker is gone are brought to an outcome, or to a person (DESIGN 7)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from counterfoil.effects.recover import Recovered, recover_effect
+from counterfoil.effects.rows import EFFECTS
+from counterfoil.effects.state import IN_DOUBT
+from counterfoil.errors import Fenced, LeaseHeld, LeaseLost
+from counterfoil.flow.context import LEASE_TTL_MS, RunScope
+from counterfoil.flow.drive import adrive, drive
+from counterfoil.flow.ports import Ports
+from counterfoil.flow.requests import ClaimSpec, Entry, Flow, HeadOf, RowOf, Rows, UnitDraft
+from counterfoil.runtime import events, rows
+from counterfoil.runtime.doubt import open_effects, waiting_on
+from counterfoil.runtime.leave import rest_flow
+from counterfoil.runtime.spec import worker
+from counterfoil.runtime.state import RUNNING
+from counterfoil.store.rows import Key, Row
+from counterfoil.store.unit import Claimed, Head
+
+if TYPE_CHECKING:
+    from counterfoil.effects.tool import Tool
+
+T = TypeVar("T")
+FindTool = Callable[[str, str | None], "Tool[..., Any] | None"]
+
+PAGE_ROWS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class EffectReport:
+    """What recovery found or did for one effect.
+
+    ``done`` is ``decided``, ``review``, ``left`` (``why`` says what it needs), ``nothing`` or ``live`` (a worker
+    holds the conversation).
+    """
+
+    effect_id: str
+    tool: str
+    tool_version: str
+    run_id: str
+    stream_id: str
+    done: str
+    state: str
+    why: str = ""
+
+
+@dataclass(slots=True)
+class RecoveryReport:
+    """What one pass over the ledger came to.
+
+    ``tools_missing`` are tools in doubt whose code is not loaded here; ``open_runs`` are runs that no worker holds:
+    running their code again resumes them.
+    """
+
+    effects: list[EffectReport] = field(default_factory=list)
+    tools_missing: list[str] = field(default_factory=list)
+    open_runs: list[Row] = field(default_factory=list)
+
+    @property
+    def undecided(self) -> list[EffectReport]:
+        """Effects that are still in doubt or wait for a person."""
+        return [effect for effect in self.effects if effect.done in {"review", "left", "live"}]
+
+
+def recover(
+    ports: Ports, owner: str, find_tool: FindTool, *, only: Iterable[str] | None = None
+) -> RecoveryReport:
+    """Look at every effect in doubt of the tenant and end its doubt as its rule says.
+
+    ``only`` names effects, runs or streams to look at. May be stopped and started again at any point, and run
+    anywhere at the same time: each conversation is claimed before anything is asked or recorded.
+    """
+    wanted = None if only is None else frozenset(only)
+    report = RecoveryReport()
+    for row in _in_doubt(ports):
+        if wanted is None or wanted & {row["effect_id"], row["run_id"], row["stream_id"], row["tool"]}:
+            report.effects.append(_one(ports, owner, find_tool, row))
+    missing = {
+        effect.tool
+        for effect in report.effects
+        if effect.done in {"left", "live"} and find_tool(effect.tool, effect.tool_version) is None
+    }
+    report.tools_missing = sorted(missing)
+    report.open_runs = list(open_runs(ports))
+    return report
+
+
+def open_runs(ports: Ports) -> Iterator[Row]:
+    """Runs that began, did not end and are held by nobody."""
+    for row in _pages(ports, rows.RUNS, "by_state", (ports.tenant, RUNNING), ("tenant", "state", "run_id")):
+        if not _held(ports, str(row["stream_id"])):
+            yield row
+
+
+def _in_doubt(ports: Ports) -> list[Row]:
+    """The rows as they are now: recovery moves them to other states while it goes through them."""
+    found: list[Row] = []
+    for state in sorted(IN_DOUBT):
+        columns = ("tenant", "state", "deadline_ms", "effect_id")
+        found += _pages(ports, EFFECTS.name, "by_state", (ports.tenant, state), columns)
+    return found
+
+
+def _pages(ports: Ports, table: str, index: str, prefix: Key, columns: tuple[str, ...]) -> Iterator[Row]:
+    after: Key | None = None
+    while True:
+        page: list[Row] = ports.read(Rows(table, index, prefix, PAGE_ROWS, after))
+        yield from page
+        if len(page) < PAGE_ROWS:
+            return
+        after = tuple(page[-1][column] for column in columns)
+
+
+def _held(ports: Ports, stream_id: str) -> bool:
+    head: Head | None = ports.read(HeadOf(stream_id))
+    return head is not None and head.lease is not None and ports.now_ms() < head.lease.expires_at_ms
+
+
+# ---- one effect ----------------------------------------------------------------------------------------------------
+
+
+def _one(ports: Ports, owner: str, find_tool: FindTool, row: Row) -> EffectReport:
+    tool = find_tool(str(row["tool"]), str(row["tool_version"]))
+    deadline = row["deadline_ms"]
+    if isinstance(deadline, int) and ports.now_ms() < deadline:
+        return _report(row, "left", "its call may be under way until its deadline")
+    if tool is None and row["doubt"] != "review":
+        return _report(row, "left", f"no tool {row['tool']!s} is declared here")
+    try:
+        scope = _claim(ports, owner, row)
+    except (Fenced, LeaseHeld):
+        return _report(row, "live", "a worker holds the conversation")
+    try:
+        return _recovered(scope, row, tool)
+    except LeaseLost:
+        return _report(row, "live", "a worker took the conversation over")
+    finally:
+        ports.release(scope.lease)
+
+
+def _recovered(scope: RunScope, row: Row, tool: Tool[..., Any] | None) -> EffectReport:
+    asynchronous = tool is not None and tool.asynchronous
+    done: Recovered = carry(recover_effect(row, tool, scope), scope.ports, asynchronous=asynchronous)
+    drive(_put_to_rest(scope), scope.ports)
+    return _report(row, done.done, done.why, done.state)
+
+
+def _claim(ports: Ports, owner: str, row: Row) -> RunScope:
+    """Own the conversation for the recovery of one effect. Raises ``LeaseHeld`` or ``Fenced``."""
+    stream_id, run_id = str(row["stream_id"]), str(row["run_id"])
+    head: Head = ports.read(HeadOf(stream_id))
+    run: Row | None = ports.read(RowOf(rows.RUNS, (run_id,)))
+    agent = str(run["agent"]) if run is not None else "recovery"
+    said = events.run_claimed(head.token + 1, head.token, "recovery", worker())
+    event = said.draft(
+        ports.new_id("evt"), ports.now_ms(), {"type": "worker", "id": "recovery"}, run_id=run_id
+    )
+    unit = UnitDraft((Entry(stream_id, (event,)),))
+    claimed = ports.append(unit, ClaimSpec(stream_id, owner, LEASE_TTL_MS, head.token))
+    assert isinstance(claimed, Claimed)
+    return RunScope(ports, stream_id=stream_id, run_id=run_id, agent=agent, lease=claimed.lease)
+
+
+def _put_to_rest(scope: RunScope) -> Flow[None]:
+    """A run that its worker left and that waits for a person now is shown as waiting."""
+    run: Row | None = scope.ports.read(RowOf(rows.RUNS, (scope.run_id,)))
+    if run is None or run["state"] != RUNNING:
+        return
+    effects = yield from open_effects(scope.run_id)
+    cause, waits_for = waiting_on(effects)
+    if cause == "review":
+        yield from rest_flow(scope, cause, waits_for, "found by recovery")
+
+
+def _report(row: Row, done: str, why: str, state: str | None = None) -> EffectReport:
+    return EffectReport(
+        effect_id=str(row["effect_id"]),
+        tool=str(row["tool"]),
+        tool_version=str(row["tool_version"]),
+        run_id=str(row["run_id"]),
+        stream_id=str(row["stream_id"]),
+        done=done,
+        state=state or str(row["state"]),
+        why=why,
+    )
+
+
+# ---- async code from sync ------------------------------------------------------------------------------------------
+
+
+def carry(flow: Flow[T], ports: Ports, *, asynchronous: bool) -> T:
+    """Drive a flow to its end on this thread; one that calls async code gets an event loop of its own."""
+    if not asynchronous:
+        return drive(flow, ports)
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(adrive(flow, ports))
+    return _in_thread(flow, ports)
+
+
+def _in_thread(flow: Flow[T], ports: Ports) -> T:
+    """As the caller's own loop is running, the flow gets a thread with another one."""
+    outcome: list[T] = []
+    failure: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            outcome.append(asyncio.run(adrive(flow, ports)))
+        except BaseException as error:  # noqa: BLE001 - handed to the caller below
+            failure.append(error)
+
+    thread = threading.Thread(target=contextvars.copy_context().run, args=(work,), daemon=True)
+    thread.start()
+    thread.join()
+    if failure:
+        raise failure[0]
+    return outcome[0]

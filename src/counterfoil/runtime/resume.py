@@ -1,0 +1,275 @@
+"""What a run has done so far, found by identity: results to hand out again, and the frontier where it goes on live."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from counterfoil.core import canonical
+from counterfoil.errors import Divergence
+from counterfoil.flow.context import RunScope, step_path
+from counterfoil.flow.event import Event
+from counterfoil.flow.requests import Events, Flow, Read
+
+COUNTED_TYPES = frozenset({"step.finished", "provider.responded"})
+"""What the counts of ``run.finished`` are made of."""
+
+ENTRY_TYPES = COUNTED_TYPES | frozenset(
+    {
+        "provider.failed",
+        "run.finished",
+        "effect.intended",
+        "effect.observed",
+        "effect.late_observed",
+        "effect.looked_up",
+        "effect.review_requested",
+        "effect.settled",
+        "effect.contradicted",
+        "effect.repeated",
+    }
+)
+"""What a run is given of its own past when it is entered again: results, and everything about its effects."""
+
+_BEGUN_TYPES = frozenset({"step.started", "provider.requested"})
+
+
+# ---- counts --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a run used, for ``run.finished``. Money is summed exactly; two currencies have no sum and are left out."""
+
+    steps: int = 0
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    money: dict[str, Decimal] = field(default_factory=dict)
+
+    def add(self, event_type: str, data: Mapping[str, Any]) -> None:
+        """Count one event."""
+        if event_type == "step.finished":
+            self.steps += 1
+        elif event_type == "provider.responded":
+            self.calls += 1
+            self.input_tokens += data["input_tokens"]
+            self.output_tokens += data["output_tokens"]
+            self._pay(data.get("cost"), data.get("currency") or "")
+
+    def _pay(self, cost: str | None, currency: str) -> None:
+        if cost is None:
+            return
+        try:
+            self.money[currency] = self.money.get(currency, Decimal(0)) + Decimal(cost)
+        except InvalidOperation:  # a stored header that says no number is verify's to report
+            return
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The public fields of ``run.finished`` that are counts."""
+        counts: dict[str, Any] = {
+            "steps": self.steps,
+            "calls": self.calls,
+            "input_tokens": self.input_tokens,
+            "output_tokens": self.output_tokens,
+        }
+        if len(self.money) == 1:
+            ((currency, cost),) = self.money.items()
+            counts["cost"] = f"{cost:f}"
+            if currency:
+                counts["currency"] = currency
+        return counts
+
+
+def tally_of(record: Iterable[Event]) -> Tally:
+    """The counts of these events."""
+    tally = Tally()
+    for event in record:
+        if event.type in COUNTED_TYPES:
+            tally.add(event.type, event.data)
+    return tally
+
+
+# ---- the main lane -------------------------------------------------------------------------------------------------
+
+_lane: ContextVar[object | None] = ContextVar("counterfoil_lane", default=None)
+
+
+def _here() -> object:
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:
+        task = None
+    return task if task is not None else threading.get_ident()
+
+
+@contextmanager
+def main_lane() -> Iterator[None]:
+    """The code below runs one thing after the other, in this task or thread.
+
+    Only there does the order of calls mean anything: siblings that run together are matched by identity alone, in
+    whatever order they come (DESIGN 6).
+    """
+    token = _lane.set(_here())
+    try:
+        yield
+    finally:
+        _lane.reset(token)
+
+
+def begin_main_lane() -> None:
+    """Make this task or thread the run's main lane; it ends with the run's context."""
+    _lane.set(_here())
+
+
+def in_main_lane() -> bool:
+    """Whether this code runs in the lane in which the run was entered."""
+    return _lane.get() == _here()
+
+
+# ---- identity and record -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """A memoised unit: where it stands in the program, its name, and a tag of its arguments and occurrence."""
+
+    kind: str
+    name: str
+    path: str
+    memo: str
+    occurrence: int
+
+    @property
+    def label(self) -> str:
+        """The name by which code inside this step is told apart."""
+        return f"{self.name}#{self.occurrence}"
+
+    def place(self) -> dict[str, Any]:
+        """What content keeps of it, so that a divergence can be told from siblings in another order."""
+        return {"path": self.path, "lane": "main" if in_main_lane() else "side"}
+
+
+def identify(scope: RunScope, kind: str, name: str, arguments: bytes) -> Identity:
+    """The identity of the next call with this name and these arguments (canonical bytes), in program order."""
+    material = scope.ports.material(scope.stream_id)
+    digest = material.digest("arguments", [], arguments)
+    path = step_path()
+    occurrence = scope.occurrence(f"{kind}:{name}", digest)
+    memo = material.tag("memo", [], canonical.encode([path, kind, name, digest, occurrence]))
+    return Identity(kind, name, path, memo, occurrence)
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """An attempt of an earlier entry that has no end: its step, and how often it was tried."""
+
+    step_id: str
+    attempts: int
+
+
+class Record:
+    """What the ledger held of this run when it was entered (``scope.part(Record)``).
+
+    A ``cancelled`` step is no result: it runs again.
+    """
+
+    def __init__(self, scope: RunScope) -> None:
+        self._scope = scope
+        self._finished: dict[str, Event] = {}
+        self._of_step: dict[str, Event] = {}
+        self._begun: dict[str, Begun] | None = None
+        self._taken: set[str] = set()
+        self._lock = threading.Lock()
+        self.tally = Tally()
+        for event in scope.history:
+            self._keep(event)
+
+    def _keep(self, event: Event) -> None:
+        event_type = event.type
+        if event_type == "step.finished":
+            data = event.data
+            self.tally.add(event_type, data)
+            if data["outcome"] != "cancelled" and data["kind"] != "tool":
+                self._finished[data["memo"]] = event
+        elif event_type in ("provider.responded", "provider.failed"):
+            if event_type == "provider.responded":
+                self.tally.add(event_type, event.data)
+            if event.header.step_id is not None:
+                self._of_step[event.header.step_id] = event
+
+    def take(self, identity: Identity) -> Event | None:
+        """The recorded end of this unit, to be handed out once; None at the frontier."""
+        event = self._finished.get(identity.memo)
+        if event is not None:
+            with self._lock:
+                self._taken.add(identity.memo)
+        return event
+
+    def count(self, event_type: str, data: Mapping[str, Any]) -> None:
+        """Count an event of this entry; siblings may end at the same time."""
+        with self._lock:
+            self.tally.add(event_type, data)
+
+    def answer(self, step_id: str | None) -> Event | None:
+        """The provider's last response or failure in this step."""
+        return None if step_id is None else self._of_step.get(step_id)
+
+    def frontier(self, identity: Identity) -> Flow[Begun | None]:
+        """Go on live with this unit; returns what an earlier entry began of it.
+
+        Raises :class:`Divergence`, and parks the run, when the record holds another unit in this place; raises
+        ``RunClosed`` when the run has ended.
+        """
+        self._scope.frontier(f"{identity.kind} step {identity.name}")
+        if len(self._taken) < len(self._finished) and in_main_lane():
+            self._refuse_other(identity)
+        if not self._scope.history:
+            return None
+        if self._begun is None:
+            self._begun = yield from _begun(self._scope)
+        return self._begun.get(identity.memo)
+
+    def _refuse_other(self, identity: Identity) -> None:
+        """In one lane every recorded unit comes before the first new one, so one left over is another program's."""
+        for memo, event in self._finished.items():
+            if memo in self._taken:
+                continue
+            content = event.content_or_none() or {}
+            if content.get("path") == identity.path and content.get("lane") == "main":
+                raise self._scope.latch(_divergence(self._scope, event, identity))
+
+
+def _divergence(scope: RunScope, recorded: Event, found: Identity) -> Divergence:
+    data = recorded.data
+    return Divergence(
+        f"run {scope.run_id} resumes from a record that has {data['kind']} step {data['name']} (sequence "
+        f"{recorded.sequence}) where the code now asks for {found.kind} step {found.name} with other arguments or "
+        "in another order",
+        hint="run the code that made the record, or start anew under another dedupe key",
+        run_id=scope.run_id,
+        sequence=recorded.sequence,
+        recorded={"kind": data["kind"], "name": data["name"], "memo": data["memo"]},
+        found={"kind": found.kind, "name": found.name, "memo": found.memo},
+    )
+
+
+def _begun(scope: RunScope) -> Flow[dict[str, Begun]]:
+    """Units that earlier entries began, by memo. Read once, when a resumed run first goes on live."""
+    record: list[Event] = yield Read(Events(scope.stream_id, types=_BEGUN_TYPES, run_id=scope.run_id))
+    steps: dict[str, str] = {}
+    attempts: dict[str, int] = {}
+    for event in record:
+        step_id = event.header.step_id
+        if step_id is None:
+            continue
+        if event.type == "step.started":
+            steps.setdefault(event.data["memo"], step_id)
+        attempts[step_id] = max(attempts.get(step_id, 0), event.header.attempt or 1)
+    return {memo: Begun(step_id, attempts[step_id]) for memo, step_id in steps.items()}

@@ -1,0 +1,300 @@
+"""The runtime's rows: conversations, admissions and runs, each a pure function of an event (DESIGN 4, FORMAT 11)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from counterfoil.core import canonical
+from counterfoil.runtime import state as is_
+from counterfoil.runtime.events import TENANT_SCOPE, about
+from counterfoil.store.rows import (
+    CellSource,
+    Column,
+    Fact,
+    Feature,
+    Index,
+    Patch,
+    Put,
+    Row,
+    RowChange,
+    TableSpec,
+)
+
+CONVERSATIONS = "conversations"
+NAMES = "conversation_names"
+ADMISSIONS = "admissions"
+ADMISSION_KEYS = "admission_keys"
+RUNS = "runs"
+
+OPEN = "open"
+CLOSED = "closed"
+
+_TABLES = (
+    TableSpec(
+        CONVERSATIONS,
+        (
+            Column("stream_id"),
+            Column("tenant"),
+            Column("agent"),
+            Column("state"),
+            Column("origin"),
+            Column("while_running"),
+            Column("while_suspended"),
+            Column("opened_at_ms", "integer"),
+        ),
+        key=("stream_id",),
+    ),
+    # Apart from the conversation, as effect keys are from effects: the name is unique, and an unnamed one has none.
+    TableSpec(
+        NAMES, (Column("tenant"), Column("name_index"), Column("stream_id")), key=("tenant", "name_index")
+    ),
+    TableSpec(
+        ADMISSIONS,
+        (
+            Column("admission_id"),
+            Column("stream_id"),
+            Column("state"),
+            Column("run_id", required=False),
+            Column("key_index", required=False),
+            Column("message_index", required=False),
+            Column("sequence", "integer"),
+        ),
+        key=("admission_id",),
+        indexes={"by_state": ("stream_id", "state", "sequence")},
+    ),
+    TableSpec(
+        ADMISSION_KEYS,
+        (Column("tenant"), Column("key_index"), Column("admission_id"), Column("stream_id")),
+        key=("tenant", "key_index"),
+    ),
+    TableSpec(
+        RUNS,
+        (
+            Column("run_id"),
+            Column("tenant"),
+            Column("stream_id"),
+            Column("admission_id", required=False),
+            Column("agent"),
+            Column("agent_version", required=False),
+            Column("state"),
+            Column("terminal", required=False),
+            Column("cause", required=False),
+            Column("waits_for", required=False),
+            Column("token", "integer"),
+            Column("started_sequence", "integer"),
+            Column("started_at_ms", "integer"),
+            Column("changed_at_ms", "integer"),
+            Column("steps", "integer"),
+            Column("calls", "integer"),
+            Column("input_tokens", "integer"),
+            Column("output_tokens", "integer"),
+            Column("cost", required=False),
+            Column("currency", required=False),
+        ),
+        key=("run_id",),
+        indexes={
+            "by_stream": ("stream_id", "run_id"),
+            "by_slot": ("stream_id", "state"),
+            "by_state": ("tenant", "state", "run_id"),
+            "by_tenant": ("tenant", "run_id"),
+        },
+    ),
+)
+
+_TALLY = ("steps", "calls", "input_tokens", "output_tokens", "cost", "currency")
+
+
+# ---- index values ------------------------------------------------------------------------------------------------
+
+
+def name_index(index: Index, name: str) -> str:
+    """Where a conversation's name is looked up (FORMAT 4)."""
+    return index("conversation", name)
+
+
+def key_index(index: Index, dedupe: str, stream_id: str | None) -> str:
+    """Where a dedupe key is looked up: unique in its conversation, or in the tenant when none was named."""
+    return index("admission", _text([stream_id, dedupe]))
+
+
+def message_index(index: Index, admission_id: str, message: Any) -> str:
+    """Tells whether an input is the one admitted; made with the admission's id, so equal inputs do not show."""
+    return index("message", _text([admission_id, message]))
+
+
+def _text(value: Any) -> str:
+    return canonical.encode(value).decode()
+
+
+# ---- rows of an event --------------------------------------------------------------------------------------------
+
+
+def rows(fact: Fact, index: Index) -> Iterable[RowChange]:
+    """The row changes that follow from one event of the runtime."""
+    event_type = fact.event_type
+    if event_type == "conversation.opened":
+        return _opened(fact, index)
+    if event_type == "admission.accepted":
+        return _accepted(fact, index)
+    if event_type == "admission.rejected":
+        return (_admission(fact, is_.REJECTED, fact.data.get("run_id")),)
+    if event_type in is_.ADMISSION_STATES:
+        return (_moved(fact, is_.ADMISSION_STATES[event_type]),)
+    if event_type == "run.started":
+        return _started(fact)
+    if event_type == "conversation.closed":
+        return (Patch(CONVERSATIONS, (fact.stream_id,), {"state": CLOSED}),)
+    return _run_changed(fact)
+
+
+def _opened(fact: Fact, index: Index) -> list[RowChange]:
+    data = fact.data
+    row: dict[str, CellSource] = {
+        "stream_id": fact.stream_id,
+        "tenant": fact.tenant,
+        "agent": data["agent"],
+        "state": OPEN,
+        "origin": data["origin"],
+        "while_running": data["while_running"],
+        "while_suspended": data["while_suspended"],
+        "opened_at_ms": fact.recorded_at_ms,
+    }
+    changes: list[RowChange] = [Put(CONVERSATIONS, row)]
+    name = (fact.content or {}).get("name")
+    if isinstance(name, str):
+        found = {"tenant": fact.tenant, "name_index": name_index(index, name), "stream_id": fact.stream_id}
+        changes.append(Put(NAMES, found))
+    return changes
+
+
+def _accepted(fact: Fact, index: Index) -> list[RowChange]:
+    content = about(fact.content or {})
+    dedupe = content.get("dedupe")
+    if not isinstance(dedupe, str):
+        return [_admission(fact, is_.ACCEPTED, None)]
+    scope = None if content.get("scope") == TENANT_SCOPE else fact.stream_id
+    key = key_index(index, dedupe, scope)
+    message = message_index(index, fact.data["admission_id"], content.get("message"))
+    row = {
+        "tenant": fact.tenant,
+        "key_index": key,
+        "admission_id": fact.data["admission_id"],
+        "stream_id": fact.stream_id,
+    }
+    return [_admission(fact, is_.ACCEPTED, None, key, message), Put(ADMISSION_KEYS, row)]
+
+
+def _admission(
+    fact: Fact, state: str, run_id: str | None, key: str | None = None, message: str | None = None
+) -> Put:
+    row: dict[str, CellSource] = {
+        "admission_id": fact.data["admission_id"],
+        "stream_id": fact.stream_id,
+        "state": state,
+        "run_id": run_id,
+        "key_index": key,
+        "message_index": message,
+        "sequence": fact.sequence,
+    }
+    return Put(ADMISSIONS, row)
+
+
+def _moved(fact: Fact, state: str) -> Patch:
+    values: dict[str, CellSource] = {"state": state}
+    if "run_id" in fact.data:
+        values["run_id"] = fact.data["run_id"]
+    return Patch(ADMISSIONS, (fact.data["admission_id"],), values)
+
+
+def _started(fact: Fact) -> list[RowChange]:
+    data = fact.data
+    admission_id = data.get("admission_id")
+    row: dict[str, CellSource] = {
+        "run_id": fact.run_id,
+        "tenant": fact.tenant,
+        "stream_id": fact.stream_id,
+        "admission_id": admission_id,
+        "agent": data["agent"],
+        "agent_version": data.get("agent_version"),
+        "state": is_.RUNNING,
+        "token": data["fencing_token"],
+        "started_sequence": fact.sequence,
+        "started_at_ms": fact.recorded_at_ms,
+        "changed_at_ms": fact.recorded_at_ms,
+        "steps": 0,
+        "calls": 0,
+        "input_tokens": 0,
+        "output_tokens": 0,
+    }
+    changes: list[RowChange] = [Put(RUNS, row)]
+    if admission_id is not None:
+        changes.append(Patch(ADMISSIONS, (admission_id,), {"state": is_.STARTED, "run_id": fact.run_id}))
+    return changes
+
+
+def _run_changed(fact: Fact) -> list[RowChange]:
+    data = fact.data
+    values: dict[str, CellSource]
+    match fact.event_type:
+        case "run.claimed":
+            values = {"token": data["fencing_token"]}
+        case "run.suspended":
+            waits = " ".join(data["waits_for"])
+            values = {"state": is_.SUSPENDED, "cause": data["cause"], "waits_for": waits}
+        case "run.resumed":
+            values = {"state": is_.RUNNING, "cause": None, "waits_for": None}
+        case "run.finished":
+            values = {"state": is_.FINISHED, "terminal": data["terminal"], "cause": None, "waits_for": None}
+            values.update({name: data[name] for name in _TALLY if name in data})
+        case _:
+            return []
+    values["changed_at_ms"] = fact.recorded_at_ms
+    return [Patch(RUNS, (fact.run_id,), values)]
+
+
+FEATURE = Feature(
+    "runtime",
+    _TABLES,
+    frozenset(
+        {
+            "conversation.opened",
+            "conversation.closed",
+            *is_.ADMISSION_STATES,
+            "run.started",
+            "run.claimed",
+            "run.suspended",
+            "run.resumed",
+            "run.finished",
+        }
+    ),
+    rows,
+)
+
+
+# ---- reading rows ------------------------------------------------------------------------------------------------
+
+
+def run_of_row(row: Row, *, resumable: bool = False) -> is_.RunState:
+    """A row of ``runs`` as state."""
+    waits = row["waits_for"]
+    return is_.RunState(
+        run_id=str(row["run_id"]),
+        state=str(row["state"]),
+        admission_id=_optional(row, "admission_id"),
+        token=int(row["token"] or 0),
+        terminal=_optional(row, "terminal"),
+        cause=_optional(row, "cause"),
+        waits_for=tuple(str(waits).split()) if waits else (),
+        resumable=resumable,
+    )
+
+
+def admission_of_row(row: Row) -> is_.AdmissionState:
+    """A row of ``admissions`` as state."""
+    return is_.AdmissionState(str(row["admission_id"]), str(row["state"]), _optional(row, "run_id"))
+
+
+def _optional(row: Mapping[str, Any], column: str) -> str | None:
+    value = row[column]
+    return None if value is None else str(value)

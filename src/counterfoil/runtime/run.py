@@ -1,0 +1,331 @@
+"""The run as an application sees it: a block, and what may be done inside it (DESIGN 11)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, ParamSpec, Self, TypeVar, cast
+
+from counterfoil.core.values import from_json, to_json
+from counterfoil.errors import InvalidForm, NoRun, RunCancelled, RunClosed
+from counterfoil.flow.context import RunScope, ScopeToken, enter_scope, leave_scope
+from counterfoil.flow.drive import adrive, drive
+from counterfoil.flow.requests import Flow
+from counterfoil.runtime import inputs
+from counterfoil.runtime.admit import Entered, enter
+from counterfoil.runtime.ask import ask_flow, question
+from counterfoil.runtime.block import RunHost, leave, leave_async, make_scope
+from counterfoil.runtime.decide import CHOSEN_TERMINALS
+from counterfoil.runtime.facts import message_flow, record_flow
+from counterfoil.runtime.model import Model, Response
+from counterfoil.runtime.resume import begin_main_lane
+from counterfoil.runtime.shutdown import WATCH
+from counterfoil.runtime.spec import RunSpec
+from counterfoil.runtime.step import is_async, step_flow
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+class Run:
+    """One agent execution in one conversation, made by ``ledger.run(...)`` and used as a ``with`` block.
+
+    Running the same code again with the same dedupe key resumes: steps, responses and effects are handed out from
+    the record up to the frontier, from where the run goes on live. ``async with`` works the same way.
+    """
+
+    def __init__(self, host: RunHost, spec: RunSpec, deadline_s: float | None = None) -> None:
+        self._host = host
+        self._spec = spec
+        self._deadline_s = deadline_s
+        self._scope: RunScope | None = None
+        self._entered: Entered | None = None
+        self._token: ScopeToken | None = None
+        self._task: asyncio.Task[Any] | None = None
+        self._timeout: asyncio.Timeout | None = None
+        self._watched = False
+        self._output: Any = None
+        self._chosen = "success"
+        self._ended: str | None = None
+
+    def __repr__(self) -> str:
+        return f"<Run {self._entered.run_id if self._entered else 'not entered'} of {self._spec.agent}>"
+
+    # ---- what it is ----
+
+    @property
+    def id(self) -> str:
+        """``run_…``. Raises ``NoRun`` before the block was entered."""
+        return self._known().run_id
+
+    @property
+    def conversation(self) -> str:
+        """Stream id of the conversation, ``str_…``."""
+        return self._known().stream_id
+
+    @property
+    def admission_id(self) -> str | None:
+        """``adm_…``: the input that this run answers."""
+        return self._known().admission_id
+
+    @property
+    def message(self) -> Any:
+        """The input as it was accepted; read from the record, so a worker may resume a run by its id alone."""
+        return drive(message_flow(self._known().admission_id), self._host.ports)
+
+    @property
+    def done(self) -> bool:
+        """Whether the run had ended when the block was entered: its record is handed out and nothing is touched."""
+        return self._known().terminal is not None
+
+    @property
+    def terminal(self) -> str | None:
+        """How the run ended, once it has (DESIGN 6); None while it is open or waits."""
+        return self._ended
+
+    @property
+    def output(self) -> Any:
+        """What :meth:`finish` was given, also in an earlier entry."""
+        return self._output
+
+    # ---- the block ----
+
+    def __enter__(self) -> Self:
+        self._check_new()
+        entered = drive(enter(self._host.ports, self._spec, self._host.owner), self._host.ports)
+        self._open(entered, asynchronous=False)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        scope = self._open_scope()
+        try:
+            return self._left(leave(self._host, scope, error, self._chosen, self._output), error)
+        finally:
+            self._close(scope)
+
+    async def __aenter__(self) -> Self:
+        self._check_new()
+        entered = await adrive(enter(self._host.ports, self._spec, self._host.owner), self._host.ports)
+        self._task = asyncio.current_task()
+        self._open(entered, asynchronous=True)
+        if self._deadline_s is not None and entered.terminal is None:
+            self._timeout = asyncio.timeout(self._deadline_s)
+            await self._timeout.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        scope = self._open_scope()
+        error = await self._timed_out(scope, kind, error, trace)
+        try:
+            verdict = await leave_async(self._host, scope, error, self._chosen, self._output)
+            return self._left(verdict, error)
+        finally:
+            self._close(scope)
+
+    # ---- what may be done inside ----
+
+    def ask(
+        self,
+        model: Model,
+        messages: Sequence[Any] | str,
+        *,
+        name: str | None = None,
+        tools: Sequence[Any] = (),
+        purpose: str = "primary",
+        **parameters: Any,
+    ) -> Response:
+        """Ask a model: the exact request is recorded before, the response after; a resumed run gets the recorded one.
+
+        ``model`` is called with a :class:`counterfoil.Request` and returns a :class:`counterfoil.Response`, text or
+        a dict. ``parameters`` are part of the request. Raises ``ModelFailed`` when the model raises.
+        """
+        asked = question(model, messages, name=name, tools=tools, purpose=purpose, parameters=parameters)
+        return self._drive(ask_flow(self._open_scope(), asked))
+
+    async def aask(
+        self,
+        model: Model,
+        messages: Sequence[Any] | str,
+        *,
+        name: str | None = None,
+        tools: Sequence[Any] = (),
+        purpose: str = "primary",
+        **parameters: Any,
+    ) -> Response:
+        """As :meth:`ask`, for tasks; a sync model is called in a thread."""
+        asked = question(model, messages, name=name, tools=tools, purpose=purpose, parameters=parameters)
+        return await self._adrive(ask_flow(self._open_scope(), asked))
+
+    def step(self, name: str, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run code once: its result, or its error, is recorded and handed out whenever the run is resumed.
+
+        Identity is the name, the arguments and which call of these it is. Arguments and result need a JSON form.
+        """
+        return cast("R", self._drive(step_flow(self._open_scope(), name, fn, args, kwargs)))
+
+    async def astep(self, name: str, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """As :meth:`step`, for tasks: ``fn`` is async, or sync and called in a thread."""
+        return await self._adrive(step_flow(self._open_scope(), name, fn, args, kwargs))
+
+    def record(
+        self,
+        event_type: str,
+        data: Mapping[str, Any] | None = None,
+        *,
+        version: int = 1,
+        ignorable: bool = False,
+    ) -> None:
+        """Record a fact of the application.
+
+        Fields declared public with ``ledger.declare`` stand in the open, everything else is content. A type that was
+        not declared needs ``ignorable=True`` (DESIGN 3). Resuming records nothing twice.
+        """
+        registry = self._host.registry
+        self._drive(record_flow(self._open_scope(), registry, event_type, data or {}, version, ignorable))
+
+    async def arecord(
+        self,
+        event_type: str,
+        data: Mapping[str, Any] | None = None,
+        *,
+        version: int = 1,
+        ignorable: bool = False,
+    ) -> None:
+        """As :meth:`record`, for tasks."""
+        registry = self._host.registry
+        await self._adrive(
+            record_flow(self._open_scope(), registry, event_type, data or {}, version, ignorable)
+        )
+
+    def inputs(self) -> list[dict[str, Any]]:
+        """Inputs that joined this run since the last call (policy ``absorb``), each ``{admission_id, message}``."""
+        scope = self._open_scope()
+        found = self._drive(step_flow(scope, inputs.STEP_NAME, self._read_inputs, (), {}))
+        return self._noted(scope, found)
+
+    async def ainputs(self) -> list[dict[str, Any]]:
+        """As :meth:`inputs`, for tasks."""
+        scope = self._open_scope()
+        found = await self._adrive(step_flow(scope, inputs.STEP_NAME, self._read_inputs, (), {}))
+        return self._noted(scope, found)
+
+    def finish(self, output: Any = None, *, terminal: str = "success") -> None:
+        """Say what the run came to; recorded when the block ends.
+
+        ``terminal`` may be ``success``, ``policy_stop``, ``provider_stop``, ``output_rejected`` or
+        ``context_overflow``; how else a run ends is worked out from what happened.
+        """
+        if terminal not in CHOSEN_TERMINALS:
+            raise InvalidForm(f"terminal is one of {', '.join(CHOSEN_TERMINALS)}", argument="terminal")
+        to_json(output, "output")
+        if self._known().terminal is None:
+            self._output, self._chosen = output, terminal
+
+    def cancel(self, reason: str = "the run was cancelled") -> None:
+        """End the run at its next call: it ends as ``cancelled`` and the block is left without an error."""
+        self._open_scope().latch(RunCancelled(reason))
+
+    def bind(self, fn: Callable[P, R]) -> Callable[P, R]:
+        """``fn`` taking this run along, for thread pools and bare threads; a fresh copy of the context for each call."""
+        self._open_scope()
+        context = contextvars.copy_context()
+        if is_async(fn):
+
+            @functools.wraps(fn)
+            async def bound_async(*args: P.args, **kwargs: P.kwargs) -> Any:
+                call = cast("Callable[..., Any]", fn)(*args, **kwargs)
+                return await asyncio.get_running_loop().create_task(call, context=context.copy())
+
+            return cast("Callable[P, R]", bound_async)
+
+        @functools.wraps(fn)
+        def bound(*args: P.args, **kwargs: P.kwargs) -> R:
+            return context.copy().run(fn, *args, **kwargs)
+
+        return bound
+
+    # ---- inside ----
+
+    def _drive(self, flow: Flow[T]) -> T:
+        return drive(flow, self._host.ports)
+
+    async def _adrive(self, flow: Flow[T]) -> T:
+        return await adrive(flow, self._host.ports)
+
+    def _read_inputs(self) -> list[dict[str, Any]]:
+        return self._drive(inputs.read_inputs(self._open_scope()))
+
+    def _noted(self, scope: RunScope, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        scope.part(inputs.Inputs).note(found)
+        return [{**message, "message": from_json(message["message"])} for message in found]
+
+    def _check_new(self) -> None:
+        if self._entered is not None:
+            raise RunClosed(
+                f"run {self._entered.run_id} was entered before",
+                hint="call ledger.run(...) again to resume it",
+            )
+
+    def _known(self) -> Entered:
+        if self._entered is None:
+            raise NoRun("this run has not been entered", hint="use it as `with ledger.run(...) as run:`")
+        return self._entered
+
+    def _open_scope(self) -> RunScope:
+        self._known()
+        if self._scope is None:
+            raise RunClosed(f"run {self.id} has ended", hint="call ledger.run(...) again", run_id=self.id)
+        return self._scope
+
+    def _open(self, entered: Entered, *, asynchronous: bool) -> None:
+        self._entered = entered
+        self._ended = entered.terminal
+        scope = make_scope(self._host, self._spec, entered, asynchronous, self._deadline_s)
+        if entered.terminal is not None:
+            finished = next((event for event in entered.history if event.type == "run.finished"), None)
+            content = {} if finished is None else finished.content_or_none() or {}
+            self._output = from_json(content.get("output"))
+        else:
+            self._host.heartbeat.add(scope)
+            self._watched = WATCH.begin(self._task)
+        self._scope = scope
+        self._token = enter_scope(scope)
+        begin_main_lane()
+
+    async def _timed_out(
+        self,
+        scope: RunScope,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> BaseException | None:
+        """What left the block, with the deadline's cancellation told apart from anybody else's."""
+        if self._timeout is None:
+            return error
+        try:
+            await self._timeout.__aexit__(kind, error, trace)
+        except TimeoutError:
+            return scope.latch(
+                RunCancelled(f"the deadline of run {scope.run_id} has passed", terminal="timeout")
+            )
+        return error
+
+    def _left(self, verdict: tuple[str | None, bool], error: BaseException | None) -> bool:
+        self._ended, swallowed = verdict
+        return swallowed and error is not None
+
+    def _close(self, scope: RunScope) -> None:
+        scope.close()
+        self._scope = None
+        if self._token is not None:
+            leave_scope(self._token)
+        if self._watched:
+            WATCH.end(self._task)

@@ -1,0 +1,72 @@
+"""SIGTERM while runs are open: each ends as ``shutdown`` before the process goes (DESIGN 11)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+from types import FrameType
+from typing import Any
+
+EXIT_CODE = 128 + signal.SIGTERM
+
+
+class ShutdownWatch:
+    """Turns SIGTERM into the end of the open runs, while there are any.
+
+    The handler is set only from the main thread and only where the program left the default in place: a program
+    with a handler of its own decides itself, and a run it leaves through ``SystemExit`` ends as ``shutdown`` too.
+    A sync run in the main thread is left by ``SystemExit``; an async one by cancelling its task, after which the
+    signal is sent again.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._sync = 0
+        self._tasks: dict[asyncio.Task[Any], asyncio.AbstractEventLoop] = {}
+        self._installed = False
+        self.received = False
+
+    def begin(self, task: asyncio.Task[Any] | None) -> bool:
+        """A run begins in this thread; returns whether it is watched (to be told :meth:`end`)."""
+        if threading.current_thread() is not threading.main_thread():
+            return False
+        with self._lock:
+            if not self._installed:
+                if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+                    return False
+                signal.signal(signal.SIGTERM, self._on_signal)
+                self._installed, self.received = True, False
+            if task is None:
+                self._sync += 1
+            else:
+                self._tasks[task] = task.get_loop()
+        return True
+
+    def end(self, task: asyncio.Task[Any] | None) -> None:
+        """A watched run has been recorded. The last one gives the signal back, and passes on one that came."""
+        with self._lock:
+            if task is None:
+                self._sync -= 1
+            else:
+                self._tasks.pop(task, None)
+            if self._sync or self._tasks or not self._installed:
+                return
+            self._installed = False
+            pass_on = self.received and task is not None
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        if pass_on:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
+        self.received = True
+        for task, loop in list(self._tasks.items()):
+            loop.call_soon_threadsafe(task.cancel)
+        if not self._tasks:
+            raise SystemExit(EXIT_CODE)
+
+
+WATCH = ShutdownWatch()
+"""The process has one SIGTERM, so there is one watch."""

@@ -1,0 +1,104 @@
+"""What a caller asks of ``ledger.run``, checked once before anything is written."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, get_args
+
+from counterfoil.core import canonical
+from counterfoil.core.catalogue import CLASSES
+from counterfoil.core.forms import is_label
+from counterfoil.core.values import to_json
+from counterfoil.errors import InvalidForm
+from counterfoil.runtime.events import WhileRunning, WhileSuspended
+
+DEDUPE_CHARACTERS_MAX = 4096
+"""Longest dedupe key or conversation name: a key is an id, not a document."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunSpec:
+    """One request for a run. ``message`` is in its JSON form; the rest is as the caller gave it.
+
+    ``admission_id`` names an input that was taken in before and still waits (in place of ``dedupe``); ``run_id``
+    a run to go on with.
+    """
+
+    agent: str
+    conversation: str | None = None
+    message: Any = None
+    dedupe: str | None = None
+    agent_version: str | None = None
+    classification: str = "confidential"
+    subject: str | None = None
+    principal: str | None = None
+    title: str | None = None
+    while_running: WhileRunning | None = None
+    while_suspended: WhileSuspended | None = None
+    configuration: Mapping[str, Any] = field(default_factory=dict)
+    admission_id: str | None = None
+    run_id: str | None = None
+    wait_s: float = 0.0
+
+    @property
+    def message_bytes(self) -> bytes:
+        """Canonical form of the message, for digests."""
+        return canonical.encode(self.message)
+
+
+def make_spec(
+    agent: str, *, message: Any = None, configuration: Mapping[str, Any] | None = None, **given: Any
+) -> RunSpec:
+    """Check and encode what the caller gave. Raises an InputError naming the argument; nothing is written."""
+    spec = RunSpec(
+        agent,
+        message=to_json(message, "message"),
+        configuration=to_json(dict(configuration or {}), "configuration"),
+        **given,
+    )
+    _label("agent", spec.agent)
+    if spec.agent_version is not None:
+        _label("agent_version", spec.agent_version)
+    _one_of("classification", spec.classification, CLASSES)
+    if spec.while_running is not None:
+        _one_of("while_running", spec.while_running, get_args(WhileRunning))
+    if spec.while_suspended is not None:
+        _one_of("while_suspended", spec.while_suspended, get_args(WhileSuspended))
+    for name in ("conversation", "dedupe", "subject", "principal", "title"):
+        _text(name, getattr(spec, name))
+    return spec
+
+
+def _label(name: str, value: Any) -> None:
+    if not is_label(value):
+        raise InvalidForm(
+            f"{name} must be a label, because it stands in the open: 1 to 128 of A-Za-z0-9_.:/+-",
+            hint='write it as "refund-agent"; what people call it can be the title of the conversation',
+            argument=name,
+        )
+
+
+def _one_of(name: str, value: Any, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise InvalidForm(f"{name} is one of {', '.join(allowed)}", argument=name)
+
+
+def _text(name: str, value: Any) -> None:
+    if value is None:
+        return
+    if not isinstance(value, str) or not value or len(value) > DEDUPE_CHARACTERS_MAX:
+        raise InvalidForm(f"{name} is text of 1 to {DEDUPE_CHARACTERS_MAX} characters", argument=name)
+
+
+@lru_cache(maxsize=4)
+def _worker(pid: int) -> dict[str, Any]:
+    return {"host": socket.gethostname(), "process": pid}
+
+
+def worker() -> dict[str, Any]:
+    """Host and process, for the content of ``run.started`` and ``run.claimed``."""
+    return _worker(os.getpid())

@@ -1,0 +1,158 @@
+"""Memoised steps: code whose result is recorded once and handed out again (DESIGN 6)."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from counterfoil.core import canonical
+from counterfoil.core.values import comparable, from_json, to_json
+from counterfoil.errors import InputError
+from counterfoil.flow.context import RunScope, inside_step
+from counterfoil.flow.event import Event
+from counterfoil.flow.requests import Call, CallResult, Flow, NewId, Now, Raised, Returned
+from counterfoil.runtime import events
+from counterfoil.runtime.outcome import error_content, error_of, is_result
+from counterfoil.runtime.recording import draft, record, shown_name
+from counterfoil.runtime.resume import Identity, Record, identify, in_main_lane, main_lane
+
+_ENDED_FROM_OUTSIDE = (asyncio.CancelledError, KeyboardInterrupt, SystemExit)
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One live attempt at a step."""
+
+    identity: Identity
+    shown: str
+    step_id: str
+    number: int
+    began_ms: int
+
+
+def step_flow(
+    scope: RunScope, name: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Flow[Any]:
+    """Run ``fn`` once for this name, these arguments and this occurrence; later entries get its recorded result.
+
+    Raises what ``fn`` raises. Arguments and result need a JSON form (FORMAT 2) and are refused by path otherwise.
+    """
+    scope.check()
+    given = to_json({"args": list(args), "kwargs": dict(kwargs)}, "arguments")
+    identity = identify(scope, "code", name, canonical.encode(comparable(given)))
+    book = scope.part(Record)
+    if (found := book.take(identity)) is not None:
+        return _recorded(found)
+    attempt = yield from begin(scope, identity)
+    with scope.in_flight(attempt.step_id):
+        named = {} if attempt.shown == name else {"name": name}
+        started = events.step_started("code", attempt.shown, identity.memo, {"input": given, **named})
+        yield from record(scope, draft(scope, started, attempt.step_id, attempt.number))
+        answer: CallResult = yield Call(name, inside(identity, fn), args, dict(kwargs))
+        return (yield from _end(scope, attempt, answer))
+
+
+def begin(scope: RunScope, identity: Identity) -> Flow[Attempt]:
+    """Go on live with a unit; a unit that an earlier entry left unfinished keeps its step and counts its attempts."""
+    begun = yield from scope.part(Record).frontier(identity)
+    step_id: str = begun.step_id if begun is not None else (yield NewId("stp"))
+    now: int = yield Now()
+    number = 1 if begun is None else begun.attempts + 1
+    return Attempt(identity, shown_name(scope, identity.name), step_id, number, now)
+
+
+def inside(identity: Identity, fn: Callable[..., Any]) -> Callable[..., Any]:
+    """``fn`` one step further down; what it does in order stays in order (see :func:`main_lane`)."""
+    ordered = in_main_lane()
+    if is_async(fn):
+        return _within_async(partial(_descend_async, identity.label, ordered, fn))
+    return partial(_descend, identity.label, ordered, fn)
+
+
+def is_async(fn: Callable[..., Any]) -> bool:
+    """Whether calling this gives a coroutine; callable objects and partials are looked through."""
+    return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(getattr(fn, "__call__", None))  # noqa: B004 - the method itself is wanted
+
+
+def _descend(label: str, ordered: bool, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    with inside_step(label):
+        if not ordered:
+            return fn(*args, **kwargs)
+        with main_lane():
+            return fn(*args, **kwargs)
+
+
+async def _descend_async(label: str, ordered: bool, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    with inside_step(label):
+        if not ordered:
+            return await fn(*args, **kwargs)
+        with main_lane():
+            return await fn(*args, **kwargs)
+
+
+def _within_async(call: Callable[..., Any]) -> Callable[..., Any]:
+    async def within(*args: Any, **kwargs: Any) -> Any:
+        return await call(*args, **kwargs)
+
+    return within
+
+
+def _end(scope: RunScope, attempt: Attempt, answer: CallResult) -> Flow[Any]:
+    if isinstance(answer, Raised):
+        yield from _failed(scope, attempt, answer.error)
+        raise answer.error
+    assert isinstance(answer, Returned), "a step has no deadline of its own"
+    try:
+        result = to_json(_plain(answer.value, attempt), "result")
+        yield from finish(scope, attempt, "ok", {"result": result})
+    except InputError as refused:
+        # The code ran and its result cannot be kept. No result is recorded, so that mended code runs it again.
+        yield from finish(scope, attempt, "cancelled", {"error": error_content(refused)})
+        raise
+    return answer.value
+
+
+def _failed(scope: RunScope, attempt: Attempt, error: BaseException) -> Flow[None]:
+    if is_result(error):
+        yield from finish(scope, attempt, "error", {"error": error_content(error)})
+    elif isinstance(error, _ENDED_FROM_OUTSIDE):
+        yield from finish(scope, attempt, "cancelled", {"error": error_content(error)})
+
+
+def finish(
+    scope: RunScope, attempt: Attempt, outcome: str, content: Mapping[str, Any], *before: Any
+) -> Flow[None]:
+    """Record the end of a step, with the drafts that belong ``before`` it in the same unit."""
+    now: int = yield Now()
+    identity = attempt.identity
+    said = events.step_finished(
+        identity.kind,
+        attempt.shown,
+        identity.memo,
+        outcome,
+        max(0, now - attempt.began_ms),
+        {**content, **identity.place()},
+    )
+    yield from record(scope, *before, draft(scope, said, attempt.step_id, attempt.number))
+    scope.part(Record).count(said.type, said.data)
+
+
+def _plain(value: Any, attempt: Attempt) -> Any:
+    if inspect.iscoroutine(value):
+        value.close()
+        raise InputError(
+            f"step {attempt.identity.name} returned a coroutine that nobody awaits",
+            hint="pass the async function itself to run.astep",
+        )
+    return value
+
+
+def _recorded(event: Event) -> Any:
+    content = event.content
+    if event.data["outcome"] == "error":
+        raise error_of(content.get("error", {}))
+    return from_json(content["result"])
