@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, Generic
 
 from counterfoil.errors import FileMissing, InputError
 from counterfoil.importers.detect import detect, named
@@ -16,7 +16,7 @@ from counterfoil.importers.mapping import Mapped, Mapper
 from counterfoil.importers.reader import Hashed, read
 from counterfoil.importers.stream import Stream, conversation_name
 from counterfoil.importers.survey import Session, survey
-from counterfoil.importers.target import ImportTarget
+from counterfoil.importers.target import C, ImportTarget
 from counterfoil.importers.totals import Imported, Totals
 
 BATCH_EVENTS: Final = 256
@@ -33,7 +33,7 @@ Progress = Callable[[int, int], None]
 
 
 def import_file(
-    target: ImportTarget,
+    target: ImportTarget[C],
     path: str | Path,
     *,
     format: str | None = None,
@@ -75,7 +75,7 @@ def _reason(error: OSError | ValueError) -> str:
 
 
 def _import(
-    target: ImportTarget, file: BinaryIO, path: Path, wanted: Format | None, progress: Progress | None
+    target: ImportTarget[C], file: BinaryIO, path: Path, wanted: Format | None, progress: Progress | None
 ) -> Totals:
     # Both readings end where the file ended when the first began: it may be growing.
     end = file.seek(0, 2)
@@ -139,16 +139,18 @@ class _Batch:
         return self.firsts[begin], self.lasts[end - 1]
 
 
-class _Importing:
+class _Importing(Generic[C]):
     """Appends what the mapper makes, stream by stream, in batches."""
 
-    def __init__(self, target: ImportTarget) -> None:
+    def __init__(self, target: ImportTarget[C]) -> None:
         self._target = target
+        self._conversations: dict[str, C] = {}
         self._batches: dict[str, _Batch] = {}
 
     def open(self, kind: Format, session: Session) -> Stream:
         """The conversation of a session, found or opened."""
         conversation = self._target.conversation(conversation_name(kind, session.name), kind.agent)
+        self._conversations[session.name] = conversation
         self._batches[session.name] = _Batch()
         return Stream(kind, session, conversation)
 
@@ -172,7 +174,7 @@ class _Importing:
         if not batch.waiting:
             return
         drafts = [draft for mapped in batch.waiting for draft in mapped.drafts]
-        placed = iter(self._target.append(stream.conversation, drafts))
+        placed = iter(self._target.append(self._conversations[stream.session.name], drafts))
         for mapped in batch.waiting:
             found = [next(placed) for _ in mapped.drafts]
             batch.added += found[0].added
@@ -186,7 +188,7 @@ class _Importing:
         """Append what is left, and the fact of the import."""
         batch = self._batches[stream.session.name]
         self._flush(stream, batch)
-        conversation = stream.conversation
+        conversation = self._conversations[stream.session.name]
         self._target.append(conversation, [stream.imported(path, digest, self._target.now_ms())])
         return Imported(
             stream.session.name,

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from counterfoil.core.event import Draft
     from counterfoil.core.keyed import KeyMaterial
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """Where an event stands in its stream, and whether this append put it there."""
+class Placed(Protocol):
+    """What became of one draft."""
 
-    sequence: int
-    added: bool
+    @property
+    def sequence(self) -> int:
+        """Where the event stands in its stream."""
+        ...
+
+    @property
+    def added(self) -> bool:
+        """Whether this append put it there."""
+        ...
 
 
 class ImportedConversation(Protocol):
@@ -33,13 +38,16 @@ class ImportedConversation(Protocol):
         ...
 
 
-class ImportTarget(Protocol):
+C = TypeVar("C", bound=ImportedConversation)
+
+
+class ImportTarget(Protocol[C]):
     """A ledger as an import sees it. Everything an import records is history: no admission it brings waits for a run.
 
     A draft of an import is told by ``"source"`` in its content: an object that names the format and the line.
     """
 
-    def conversation(self, name: str, agent: str) -> ImportedConversation:
+    def conversation(self, name: str, agent: str) -> C:
         """The conversation of this name, opened with ``agent`` and ``origin`` ``import`` if there is none.
 
         ``name`` is text from outside behind the format's name (``pi:6f3c…``), so that no file can name a conversation
@@ -47,7 +55,7 @@ class ImportTarget(Protocol):
         """
         ...
 
-    def append(self, conversation: ImportedConversation, drafts: Sequence[Draft]) -> list[Placed]:
+    def append(self, conversation: C, drafts: Sequence[Draft]) -> Sequence[Placed]:
         """Record, in order and in one unit, those drafts whose event id the stream does not hold; one answer for each.
 
         A draft whose id is there already adds nothing, whatever its content: what was imported first stands, also

@@ -14,9 +14,14 @@ from counterfoil.core.header import Header
 from counterfoil.core.ids import make_id
 from counterfoil.core.keyed import KeyMaterial
 from counterfoil.core.records import open_record
-from counterfoil.importers.target import Placed
 
 NOW_MS = 1_788_273_068_412
+
+
+@dataclass
+class Placed:
+    sequence: int
+    added: bool
 
 
 @dataclass
