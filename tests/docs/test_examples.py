@@ -32,5 +32,14 @@ def test_the_python_blocks_of(page: str, tmp_path: Path):
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
+def test_the_program_of_the_readme_resumes_when_it_is_run_again(tmp_path: Path):
+    source = tmp_path / "again.py"
+    # The second process has a bank of its own: the receipt can only come from the ledger.
+    source.write_text(program("README.md") + "print(len(bank), receipt['id'], reply is not None)\n", "utf-8")
+    command = [sys.executable, "-W", "error", str(source)]
+    said = [subprocess.run(command, cwd=tmp_path, capture_output=True, text=True).stdout for _ in range(2)]
+    assert said == ["1 rf_1 True\n", "0 rf_1 True\n"]
+
+
 def test_the_readme_has_a_python_block():
     assert "counterfoil.effect" in program("README.md")
