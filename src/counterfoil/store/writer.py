@@ -173,10 +173,13 @@ class GroupWriter(Generic[Job]):
         future: AppendFuture[T] = self._enter(_Request((), 1, 0, work), block=True)
         return future
 
-    def close(self) -> None:
-        """Refuse new requests, finish those waiting (within the deadline) and stop the thread; idempotent."""
-        if self._pid != os.getpid():
-            return
+    def close(self) -> bool:
+        """Refuse new requests, finish those waiting and stop the thread; idempotent.
+
+        False when that took longer than the deadline: then the engine and the turn may still be in use.
+        """
+        if self.foreign:
+            return False
         deadline = time.monotonic() + self._wait_s
         with self._mutex:
             self._closing = True
@@ -185,11 +188,18 @@ class GroupWriter(Generic[Job]):
             while (self._queue or self._leading) and time.monotonic() < deadline:
                 self._idle.wait(deadline - time.monotonic())
             left = self._take_all()
-            thread = self._thread
+            idle, thread = not self._leading, self._thread
         for request in left:
             request.future.set_exception(StoreClosed("the store was closed before this append was recorded"))
         if thread is not None and thread is not threading.current_thread():
             thread.join(max(0.0, deadline - time.monotonic()))
+            idle = idle and not thread.is_alive()
+        return idle
+
+    @property
+    def foreign(self) -> bool:
+        """Whether this handle came into this process by fork."""
+        return self._pid != os.getpid()
 
     def check_usable(self) -> None:
         """Raise ``HandleForked`` or ``StoreClosed`` when this handle must not be used."""

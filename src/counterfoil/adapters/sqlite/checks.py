@@ -210,3 +210,14 @@ def _holds(step: GuardStep, row: Row | None) -> bool:
     if row is None or (guard.version is not None and row[VERSION_COLUMN] != guard.version):
         return False
     return not guard.states or row[STATE_COLUMN] in guard.states
+
+
+def require(transaction: WriteTransaction, job: Job, tokens: Mapping[str, int] | None = None) -> Receipt:
+    """Record a unit that must succeed with the rest of its transaction. Raises what refuses it."""
+    if job.refusal is not None:
+        raise job.refusal
+    receipt = check_duplicate(transaction.connection, job)
+    if receipt is None:
+        check(transaction, job, tokens or {})
+        receipt = transaction.place(job)
+    return receipt

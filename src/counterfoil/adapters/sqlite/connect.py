@@ -1,16 +1,15 @@
-"""Connections to ``ledger.db``: their settings, and a small pool of readers."""
+"""Connections to ``ledger.db`` and their settings."""
 
 from __future__ import annotations
 
 import contextlib
 import sqlite3
-import threading
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
 from counterfoil.adapters.sqlite.faults import is_undecodable
-from counterfoil.errors import SchemaUnknown
+from counterfoil.errors import SchemaUnknown, StoreIO
 
 SQLITE_MIN: Final = (3, 37)
 """STRICT tables came with 3.37."""
@@ -20,7 +19,6 @@ WAL_BYTES_KEPT: Final = 64 * 1024 * 1024
 """A log that a long reader made grow is cut back to this when it starts again."""
 CACHE_KIB: Final = 16 * 1024
 STATEMENTS_CACHED: Final = 256
-IDLE_READERS_MAX: Final = 8
 
 Params = tuple[Any, ...]
 
@@ -52,7 +50,12 @@ def connect(path: Path, mode: str, busy_s: float, *, immutable: bool = False) ->
 
 def prepare_writer(connection: sqlite3.Connection) -> None:
     """Settings of the one connection that writes; each is a requirement of DESIGN 4."""
-    connection.execute("PRAGMA journal_mode = WAL")
+    mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+    if mode != "wal":
+        raise StoreIO(
+            f"the file system refuses a write-ahead log (SQLite stays in mode {mode})",
+            hint="use a local disk whose file system supports shared memory maps",
+        )
     for setting in (
         "synchronous = FULL",
         f"wal_autocheckpoint = {AUTOCHECKPOINT_PAGES}",
@@ -93,49 +96,6 @@ def fetch(connection: sqlite3.Connection, sql: str, params: Params = ()) -> list
         return connection.execute(sql, params).fetchall()
     finally:
         connection.text_factory = str
-
-
-class Readers:
-    """Idle reading connections, handed out one to a thread at a time."""
-
-    def __init__(self, path: Path, busy_s: float, *, immutable: bool = False) -> None:
-        self._path = path
-        self._busy_s = busy_s
-        self._immutable = immutable
-        self._lock = threading.Lock()
-        self._idle: list[sqlite3.Connection] = []
-        self._closed = False
-
-    def take(self) -> sqlite3.Connection:
-        """An idle connection or a new one. Raises sqlite3 errors as they are."""
-        with self._lock:
-            if self._idle:
-                return self._idle.pop()
-        connection = connect(self._path, "ro", self._busy_s, immutable=self._immutable)
-        prepare_reader(connection)
-        return connection
-
-    def give(self, connection: sqlite3.Connection) -> None:
-        """Take a healthy connection back; more than a few are closed."""
-        with self._lock:
-            if not self._closed and len(self._idle) < IDLE_READERS_MAX:
-                self._idle.append(connection)
-                return
-        close_quietly(connection)
-
-    def close(self) -> None:
-        """Close the idle ones; those in use are closed when they come back."""
-        with self._lock:
-            idle, self._idle, self._closed = self._idle, [], True
-        for connection in idle:
-            close_quietly(connection)
-
-    def drop_idle(self) -> None:
-        """Close the idle ones and go on."""
-        with self._lock:
-            idle, self._idle = self._idle, []
-        for connection in idle:
-            close_quietly(connection)
 
 
 def close_quietly(connection: sqlite3.Connection) -> None:

@@ -54,6 +54,7 @@ class Engine:
         self._connection: sqlite3.Connection | None = None
         self._cache = HeadCache()
         self._doubt = False
+        self._inode = 0
 
     # ---- units -------------------------------------------------------------------------------------------------
 
@@ -143,6 +144,7 @@ class Engine:
             except sqlite3.Error as error:
                 raise translate(error, self._path, "open") from error
             self._connection = connection
+            self._inode = self._path.stat().st_ino
             self._cache.clear()
         return self._connection
 
@@ -153,12 +155,32 @@ class Engine:
         if connection is not None:
             close_quietly(connection)
 
+    def abandon(self) -> sqlite3.Connection | None:
+        """After a fork, in the child: the connection, which must neither be used nor closed there."""
+        connection, self._connection = self._connection, None
+        return connection
+
     def _ready(self) -> sqlite3.Connection:
         connection = self.open()
+        self._check_file()
         if self._doubt:
             self._settle(copy=True)
             connection = self.open()
         return connection
+
+    def _check_file(self) -> None:
+        """Refuse to write into a file that has been taken away: it would keep nothing."""
+        try:
+            here = self._path.stat().st_ino
+        except OSError:
+            here = 0
+        if here != self._inode:
+            self.drop()
+            raise StoreIO(
+                f"{self._path} was deleted, moved or replaced while it was open",
+                hint="put the ledger's files back, then open it again",
+                path=str(self._path),
+            )
 
     # ---- commits in doubt ----------------------------------------------------------------------------------------
 

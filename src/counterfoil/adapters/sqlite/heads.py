@@ -94,6 +94,10 @@ class HeadCache:
         for head in heads:
             self._heads[head.stream_id] = head
 
+    def forget(self, stream_id: str) -> None:
+        """Drop one head; it is read again when it is needed."""
+        self._heads.pop(stream_id, None)
+
     def next_position(self, connection: sqlite3.Connection) -> int:
         """The feed position of the next event; never one that was used before, even if its event was purged."""
         if self._next_position is None:

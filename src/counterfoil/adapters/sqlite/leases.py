@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from counterfoil.adapters.sqlite.checks import check, check_duplicate, fenced
+from counterfoil.adapters.sqlite.checks import fenced, require
 from counterfoil.adapters.sqlite.heads import HeadState
 from counterfoil.adapters.sqlite.plan import Job
 from counterfoil.adapters.sqlite.transaction import WriteTransaction
 from counterfoil.errors import LeaseHeld, StreamNotFound
-from counterfoil.store.unit import Claimed, Lease, Receipt
+from counterfoil.store.unit import Claimed, Lease
 
 
 def claim(
@@ -17,7 +17,7 @@ def claim(
     head = transaction.head(stream_id)
     _check_claim(stream_id, head, expect_token, job, transaction.now_ms)
     token = expect_token + 1
-    receipt = None if job is None else _record(transaction, job, {stream_id: token})
+    receipt = None if job is None else require(transaction, job, {stream_id: token})
     head = transaction.head(stream_id)
     assert head is not None
     head.token, head.owner, head.until = token, owner, transaction.now_ms + ttl_ms
@@ -68,13 +68,3 @@ def _check_claim(
             hint="wait until it is released or expires, then look again",
             lease=lease,
         )
-
-
-def _record(transaction: WriteTransaction, job: Job, tokens: dict[str, int]) -> Receipt:
-    if job.refusal is not None:
-        raise job.refusal
-    receipt = check_duplicate(transaction.connection, job)
-    if receipt is None:
-        check(transaction, job, tokens)
-        receipt = transaction.place(job)
-    return receipt

@@ -45,7 +45,7 @@ def ensure_schema(connection: sqlite3.Connection, path: Path, *, create: bool, l
 
     Raises ``SchemaTooNew`` or ``SchemaUnknown``; ``LedgerNotFound`` for an empty database unless ``create``.
     """
-    if not _objects(connection):
+    if is_empty(connection):
         if not create or ledger_id is None:
             raise LedgerNotFound(f"{path} is empty: no ledger was made here", path=str(path))
         _step(connection, FROM_NOTHING, {"ledger_id": ledger_id})
@@ -93,6 +93,11 @@ def read_meta(connection: sqlite3.Connection, name: str) -> str | None:
     """One value of the table that says what this file is."""
     row = connection.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
     return None if row is None else str(row[0])
+
+
+def is_empty(connection: sqlite3.Connection) -> bool:
+    """Whether the database holds nothing at all, as a file does that was made a moment ago."""
+    return not _objects(connection)
 
 
 def _objects(connection: sqlite3.Connection) -> set[str]:

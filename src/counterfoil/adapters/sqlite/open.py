@@ -18,11 +18,12 @@ from counterfoil.adapters.filesystem.place import (
     sync_directory,
 )
 from counterfoil.adapters.filesystem.turn import FileTurn
-from counterfoil.adapters.sqlite.connect import Readers, check_library, close_quietly, connect
+from counterfoil.adapters.sqlite.connect import check_library, close_quietly, connect
 from counterfoil.adapters.sqlite.engine import Engine
 from counterfoil.adapters.sqlite.faults import translated
-from counterfoil.adapters.sqlite.migrate import check_schema, ensure_schema, read_meta
+from counterfoil.adapters.sqlite.migrate import MIGRATIONS, check_schema, ensure_schema, is_empty, read_meta
 from counterfoil.adapters.sqlite.plan import Job
+from counterfoil.adapters.sqlite.readers import Readers
 from counterfoil.adapters.sqlite.store import SqliteStore
 from counterfoil.adapters.sqlite.tables import RowTables
 from counterfoil.errors import LedgerNotFound, SchemaUnknown
@@ -74,6 +75,8 @@ def _open_writing(
     busy_s: float,
     ledger_id: str | None,
 ) -> SqliteStore:
+    if path.exists():
+        _refuse_foreign(path, busy_s)
     turn = FileTurn(directory)
     engine = Engine(path, tables, now_ms, busy_s)
     writer: GroupWriter[Job] = GroupWriter(engine, turn, wait_s=busy_s)
@@ -110,6 +113,17 @@ def _prepare(engine: Engine, path: Path, tables: RowTables, ledger_id: str | Non
             _make_tables(connection, tables)
         tables.load(connection)
         return _ledger_id(connection, path)
+
+
+def _refuse_foreign(path: Path, busy_s: float) -> None:
+    """Look before anything is changed: a database that is no ledger of ours is left exactly as it is."""
+    with translated(path, "open"):
+        connection = connect(path, "ro", busy_s)
+        try:
+            if not is_empty(connection):
+                check_schema(connection, path, steps=MIGRATIONS)
+        finally:
+            close_quietly(connection)
 
 
 def _make_file(path: Path, busy_s: float) -> None:

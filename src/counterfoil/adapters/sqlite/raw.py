@@ -1,4 +1,4 @@
-"""Events as plain rows from one cursor, for verify: nothing is copied into objects, nothing is held in memory."""
+"""Events as plain rows from one cursor, for verify: nothing is copied into objects, little is held in memory."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from counterfoil.adapters.sqlite.connect import lenient_text
+from counterfoil.adapters.sqlite.connect import Params, lenient_text
 from counterfoil.adapters.sqlite.faults import is_undecodable, translate
 from counterfoil.adapters.sqlite.read import Query, Reads
 from counterfoil.adapters.sqlite.schema import PARTS_PER_EVENT
 from counterfoil.adapters.sqlite.tables import RowTables
 
-_COLUMNS: Final = (
-    "e.position, e.seq, e.event_id, e.event_type, e.run_id, e.recorded_at, e.header, e.hash"
-)
+PAGE_ROWS: Final = 256
+PAGE_BYTES: Final = 1024 * 1024
+"""Bytes of records that end a page, so that at most one more record of 4 MiB is held."""
+
+_COLUMNS: Final = "e.position, e.seq, e.event_id, e.event_type, e.run_id, e.recorded_at, e.header, e.hash"
 _OF_STREAM: Final = "e.stream = (SELECT number FROM stream WHERE stream_id = ?)"
 
 # Two events of one sequence can stand there only after somebody dropped the index; then position tells them apart.
@@ -29,34 +31,52 @@ EVENTS_WITH_RECORDS: Final = (
 
 
 class SnapshotReads(Reads):
-    """Reads of one snapshot that can also hand out a stream row by row, straight from its connection."""
+    """Reads of one snapshot that can also hand out a stream as plain rows, straight from its connection."""
 
     def __init__(self, query: Query, tables: RowTables, connection: sqlite3.Connection, path: Path) -> None:
         super().__init__(query, tables)
         self._connection = connection
         self._path = path
 
-    def raw_events(self, stream_id: str, *, records: bool) -> Iterator[tuple[Any, ...]]:
-        """Every event of a stream by sequence, then position, then part, as ``evidence.raw.RawReader`` says."""
+    def raw_events(self, stream_id: str, *, records: bool) -> Iterator[list[tuple[Any, ...]]]:
+        """Pages of a stream by sequence, then position, then part, as ``evidence.raw.RawReader`` says."""
         sql = EVENTS_WITH_RECORDS if records else EVENTS
         given = 0
         try:
-            for row in self._connection.execute(sql, (stream_id,)):
-                yield row
-                given += 1
+            for page in self._pages(sql, (stream_id,), records=records):
+                yield page
+                given += len(page)
         except sqlite3.OperationalError as error:
             if not is_undecodable(error):
                 raise translate(error, self._path, "read") from error
-            yield from self._rest(sql, stream_id, given)
+            yield from self._rest(sql, stream_id, given, records=records)
         except sqlite3.Error as error:
             raise translate(error, self._path, "read") from error
 
-    def _rest(self, sql: str, stream_id: str, given: int) -> Iterator[tuple[Any, ...]]:
+    def _rest(
+        self, sql: str, stream_id: str, given: int, *, records: bool
+    ) -> Iterator[list[tuple[Any, ...]]]:
         """The rows after the first ``given``, with text that is no text as bytes."""
         self._connection.text_factory = lenient_text
         try:
-            yield from self._connection.execute(f"{sql} LIMIT -1 OFFSET ?", (stream_id, given))
+            yield from self._pages(f"{sql} LIMIT -1 OFFSET ?", (stream_id, given), records=records)
         except sqlite3.Error as error:
             raise translate(error, self._path, "read") from error
         finally:
             self._connection.text_factory = str
+
+    def _pages(self, sql: str, params: Params, *, records: bool) -> Iterator[list[tuple[Any, ...]]]:
+        cursor = self._connection.execute(sql, params)
+        if not records:
+            while page := cursor.fetchmany(PAGE_ROWS):
+                yield page
+            return
+        page, size = [], 0
+        for row in cursor:
+            page.append(row)
+            size += len(row[9] or b"")
+            if len(page) >= PAGE_ROWS or size >= PAGE_BYTES:
+                yield page
+                page, size = [], 0
+        if page:
+            yield page

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import sys
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -14,12 +16,15 @@ from typing import Any, Final, TypeVar
 
 from counterfoil.adapters.filesystem.turn import FileTurn
 from counterfoil.adapters.sqlite import leases
-from counterfoil.adapters.sqlite.connect import Params, Readers, close_quietly, fetch
+from counterfoil.adapters.sqlite.checks import require
+from counterfoil.adapters.sqlite.connect import Params, close_quietly, fetch
 from counterfoil.adapters.sqlite.engine import CommitInDoubt, Engine
 from counterfoil.adapters.sqlite.faults import translate
 from counterfoil.adapters.sqlite.plan import Job, plan_rows, plan_unit
 from counterfoil.adapters.sqlite.raw import SnapshotReads
 from counterfoil.adapters.sqlite.read import Reads
+from counterfoil.adapters.sqlite.readers import Readers
+from counterfoil.adapters.sqlite.removal import remove_content, remove_stream
 from counterfoil.adapters.sqlite.tables import RowTables
 from counterfoil.adapters.sqlite.transaction import WriteTransaction
 from counterfoil.errors import InvalidUnit, StoreReadOnly, StreamNotFound
@@ -66,6 +71,7 @@ class SqliteStore(Reads):
         self._writer = writer
         self._engine = engine
         self._turn = turn
+        _open.add(self)
 
     # ---- what it is ----------------------------------------------------------------------------------------------
 
@@ -156,6 +162,34 @@ class SqliteStore(Reads):
         if stream_id is None:
             self._tables.stale = frozenset()
 
+    def remove_content(
+        self, stream_id: str, parts: Sequence[tuple[int, int]], ground: str, unit: Unit | None = None
+    ) -> int:
+        """Remove sealed records, each named by (sequence, part), under a permit; how many were there.
+
+        ``unit`` records the removal in the same transaction. Raises ``StreamNotFound`` or what refuses the unit.
+        """
+        return self._remove(lambda transaction: remove_content(transaction, stream_id, parts, ground), unit)
+
+    def remove_stream(self, stream_id: str, ground: str, unit: Unit | None = None) -> int:
+        """Remove a whole stream with all that is derived from it, under a permit; how many events it had.
+
+        Its feed positions are never given to other events. ``unit`` and errors as in :meth:`remove_content`.
+        """
+        return self._remove(
+            lambda transaction: remove_stream(transaction, self._tables, stream_id, ground), unit
+        )
+
+    def _remove(self, work: Callable[[WriteTransaction], int], unit: Unit | None) -> int:
+        job = None if unit is None else plan_unit(self._tables, unit)
+
+        def both(transaction: WriteTransaction) -> int:
+            if job is not None:
+                require(transaction, job)
+            return work(transaction)
+
+        return self._transact(both)
+
     def _transact(
         self,
         work: Callable[[WriteTransaction], T],
@@ -225,6 +259,7 @@ class SqliteStore(Reads):
             yield connection
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
+            self._readers.check()
         except sqlite3.Error as error:
             close_quietly(connection)
             raise translate(error, self._path, "read") from error
@@ -233,14 +268,37 @@ class SqliteStore(Reads):
             raise
         self._readers.give(connection)
 
+    def abandon(self) -> list[object]:
+        """After a fork, in the child: the handles that must neither be used nor closed there."""
+        held: list[object] = [*self._readers.abandon()]
+        return held if self._engine is None else [*held, self._engine.abandon()]
+
     def close(self) -> None:
         """See ``Store.close``."""
-        self._writer.close()
+        if self._writer.foreign:
+            return
+        finished = self._writer.close()
         self._readers.close()
+        if not finished:
+            # Whoever still writes needs what it writes with; the process lets go of it when it ends.
+            return
         if self._engine is not None:
             self._engine.drop()
         if self._turn is not None:
             self._turn.close()
+
+
+_open: weakref.WeakSet[SqliteStore] = weakref.WeakSet()
+_inherited: list[object] = []
+"""Connections that came into this process by fork. Closing one here would meddle with the parent's locks."""
+
+
+def _abandon_inherited() -> None:
+    for store in list(_open):
+        _inherited.extend(store.abandon())
+
+
+os.register_at_fork(after_in_child=_abandon_inherited)
 
 
 def _on_event_loop() -> bool:

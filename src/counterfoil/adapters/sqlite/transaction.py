@@ -65,6 +65,12 @@ class WriteTransaction:
         """Have a changed head written at the end."""
         self._moved[head.stream_id] = head
 
+    def forget(self, stream_id: str) -> None:
+        """The stream has been removed."""
+        self._heads.pop(stream_id, None)
+        self._moved.pop(stream_id, None)
+        self._cache.forget(stream_id)
+
     def create(self, genesis: Genesis) -> HeadState:
         """Make the stream; it is empty."""
         values = (genesis.stream_id, genesis.tenant, genesis.kind, genesis.text)
