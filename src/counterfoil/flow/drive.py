@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
-from typing import Any, TypeVar, assert_never
+from typing import Any, Protocol, TypeVar, assert_never
 
 from counterfoil.errors import InputError
 from counterfoil.flow.calls import awaitable, call_in_thread, late_future, start_in_thread
@@ -31,19 +33,55 @@ from counterfoil.flow.requests import (
 T = TypeVar("T")
 
 
+class Watcher(Protocol):
+    """Sees every request of the flows driven in its context. What it raises is not thrown into the flow.
+
+    The flow is left where it stands instead, as it is when its process dies: this is how the crash matrix stops a
+    flow before and after every request (DESIGN 5).
+    """
+
+    def before(self, request: Request) -> None:
+        """The request is about to be carried out."""
+        ...
+
+    def after(self, request: Request) -> None:
+        """The request was carried out, or failed; the flow has not seen the answer."""
+        ...
+
+
+_watcher: ContextVar[Watcher | None] = ContextVar("counterfoil_watcher", default=None)
+
+
+@contextmanager
+def watched(watcher: Watcher) -> Iterator[None]:
+    """Show ``watcher`` every request of the flows driven inside, in this context and those copied from it."""
+    token = _watcher.set(watcher)
+    try:
+        yield
+    finally:
+        _watcher.reset(token)
+
+
 def drive(flow: Flow[T], ports: Ports) -> T:
     """Run a flow to its end on this thread and return its result.
 
     Errors of an answer are thrown into the flow at its yield, so that it may record them or give up.
     """
+    watcher = _watcher.get()
     try:
         request = next(flow)
         while True:
+            if watcher is not None:
+                watcher.before(request)
             try:
                 answer = _answer(request, ports)
             except BaseException as error:
+                if watcher is not None:
+                    watcher.after(request)
                 request = flow.throw(error)
             else:
+                if watcher is not None:
+                    watcher.after(request)
                 request = flow.send(answer)
     except StopIteration as end:
         result: T = end.value
@@ -52,14 +90,21 @@ def drive(flow: Flow[T], ports: Ports) -> T:
 
 async def adrive(flow: Flow[T], ports: Ports) -> T:
     """Run a flow to its end in this task and return its result. Blocking user code goes to a thread."""
+    watcher = _watcher.get()
     try:
         request = next(flow)
         while True:
+            if watcher is not None:
+                watcher.before(request)
             try:
                 answer = await _aanswer(request, ports)
             except BaseException as error:
+                if watcher is not None:
+                    watcher.after(request)
                 request = flow.throw(error)
             else:
+                if watcher is not None:
+                    watcher.after(request)
                 request = flow.send(answer)
     except StopIteration as end:
         result: T = end.value

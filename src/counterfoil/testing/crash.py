@@ -1,0 +1,324 @@
+"""The derived crash matrix: any agent code stopped before and after every request of its flows, then recovered.
+
+One yield of a flow is one crash boundary (DESIGN 5), so the points need not be written down: a first, undisturbed
+pass counts the requests, and each later pass dies at one of them. ``before``: the request was never carried out.
+``after``: it was, and its answer was lost. Then a new worker with its own handle recovers and runs the same code
+again, and the scenario looks at the ledger and at the world outside::
+
+    class Refunds(crash.Scenario):
+        def prepare(self, world):
+            self.provider = FakeProvider()
+            declare_tools(self.provider)
+
+        def work(self, ledger):
+            with ledger.run("refund-agent", conversation="case", message="please", dedupe="m1"):
+                refund(order="O-1042", line=1)
+
+        def check(self, world, ledger):
+            assert self.provider.booked() <= 1
+
+    crash.run_matrix(Refunds)
+
+``work`` may be ``async def``. A scenario about recovery leaves its doubt in ``prepare`` and calls
+``ledger.recover()`` in ``work``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast
+
+from counterfoil.effects.registry import own_tools
+from counterfoil.errors import RunWaiting
+from counterfoil.flow.drive import watched
+from counterfoil.flow.requests import Append, Call, Request
+from counterfoil.testing.manual import ManualClock, SequentialIds
+from counterfoil.testing.truth import check_truth
+
+if TYPE_CHECKING:
+    from counterfoil.client.ledger import Ledger
+    from counterfoil.client.place import Parts
+    from counterfoil.store.contract import Store
+    from counterfoil.store.unit import Outcome, Unit
+
+A_LONG_TIME_MS: Final = 3_600_000
+"""How far the clock moves between a worker's death and the next one: every lease and deadline has passed."""
+
+ROUNDS_MAX: Final = 4
+"""How often a scenario is recovered and run again before its end is judged."""
+
+When = Literal["before", "after"]
+ScenarioType = TypeVar("ScenarioType", bound="Scenario")
+
+
+class Crash(BaseException):
+    """The process died here. Everything the dead worker still tries raises it again, so nothing can catch it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CrashPoint:
+    """Where a worker dies: before or after its ``number``-th request (counted from 1); ``what`` names the request."""
+
+    number: int
+    when: When
+    what: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.when} request {self.number} ({self.what})"
+
+
+class Life:
+    """One worker's life: counts the requests of its flows, and ends at the given point."""
+
+    def __init__(self, end: CrashPoint | None = None) -> None:
+        self.end = end
+        self.alive = True
+        self.requests: list[str] = []
+        self._lock = threading.Lock()
+
+    def before(self, request: Request) -> None:
+        """See ``flow.drive.Watcher``."""
+        self.check()
+        with self._lock:
+            self.requests.append(name_of(request))
+            number = len(self.requests)
+        self._die_at(number, "before")
+
+    def after(self, request: Request) -> None:  # noqa: ARG002 - the interface's name for it
+        """See ``flow.drive.Watcher``."""
+        self.check()
+        self._die_at(len(self.requests), "after")
+
+    def check(self) -> None:
+        """Raise :class:`Crash` when this worker is dead."""
+        if not self.alive:
+            raise Crash(f"this worker died {self.end}")
+
+    def _die_at(self, number: int, when: When) -> None:
+        if self.end is not None and (self.end.number, self.end.when) == (number, when):
+            self.alive = False
+            self.check()
+
+
+def name_of(request: Request) -> str:
+    """A request in words: what an append records, what is called."""
+    match request:
+        case Append(unit, claim):
+            types = [draft.event_type for entry in unit.entries for draft in entry.drafts]
+            return f"append {', '.join(types)}{' with a claim' if claim is not None else ''}"
+        case Call(name):
+            return f"call {name}"
+        case _:
+            return type(request).__name__.lower()
+
+
+class MortalStore:
+    """A store handle that dies with its worker: what a dead worker still tries never reaches the store."""
+
+    def __init__(self, store: Store, life: Life) -> None:
+        self._store = store
+        self._life = life
+
+    def __getattr__(self, name: str) -> Any:
+        self._life.check()
+        return getattr(self._store, name)
+
+    def append(self, units: Sequence[Unit]) -> Future[list[Outcome]]:
+        """See ``Store.append``; a dead worker's future holds its crash, since it may be awaited anywhere."""
+        if self._life.alive:
+            return self._store.append(units)
+        dead: Future[list[Outcome]] = Future()
+        dead.set_exception(Crash("this worker is dead"))
+        return dead
+
+    def close(self) -> None:
+        """Nothing: the store outlives its workers."""
+
+
+class World:
+    """A ledger that several workers live and die on, with a clock moved by hand.
+
+    ``directory`` None keeps it in memory; otherwise it lies there, and every worker opens it anew.
+    """
+
+    def __init__(self, directory: Path | None = None) -> None:
+        from counterfoil.client.features import TABLES
+        from counterfoil.client.place import MEMORY, open_parts
+
+        self.clock = ManualClock()
+        self.ids = SequentialIds()
+        self._open_parts: Callable[[], Parts] = partial(
+            open_parts,
+            directory or MEMORY,
+            tables=TABLES,
+            create=True,
+            read_only=False,
+            clock=self.clock,
+            ids=self.ids,
+        )
+        self._shared = self._open_parts() if directory is None else None
+        self._opened: list[Parts] = []
+
+    def open(self, life: Life | None = None) -> Ledger:
+        """A worker's own handle on the ledger."""
+        from counterfoil.client.ledger import Ledger
+
+        parts = self._shared
+        if parts is None:
+            parts = self._open_parts()
+            self._opened.append(parts)
+        mortal = cast("Store", MortalStore(parts.store, life or Life()))
+        return Ledger(
+            replace(parts, store=mortal), tenant="default", content=None, clock=self.clock, ids=self.ids
+        )
+
+    def time_passes(self) -> None:
+        """Every lease and every deadline passes."""
+        self.clock.advance(A_LONG_TIME_MS)
+
+    def close(self) -> None:
+        """Release all handles."""
+        for parts in self._opened:
+            parts.store.close()
+            parts.key_store.close()
+
+
+class Scenario(ABC):
+    """Code to be stopped at every point, and what must hold whatever happened. A fresh one is made for each point."""
+
+    @abstractmethod
+    def prepare(self, world: World) -> None:
+        """Set up the world outside, declare tools, and leave in the ledger what the work starts from."""
+
+    @abstractmethod
+    def work(self, ledger: Ledger) -> Any:
+        """What is stopped at every point; may be a coroutine function. Run again afterwards, so it must resume."""
+
+    def recover(self, ledger: Ledger) -> None:
+        """What the next worker does before it runs the work again."""
+        ledger.recover()
+
+    @abstractmethod
+    def check(self, world: World, ledger: Ledger) -> None:
+        """Assert what must be true outside and in the ledger after recovery, wherever the worker died."""
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """The points that were tried; each passed, since the first that does not raises."""
+
+    points: tuple[CrashPoint, ...]
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+
+def run_matrix(
+    make: Callable[[], Scenario],
+    *,
+    directory: Path | None = None,
+    choose: Callable[[list[CrashPoint]], list[CrashPoint]] = list,
+) -> Matrix:
+    """Stop a scenario before and after every request, recover, and check; returns the points.
+
+    ``directory`` (a fresh one) tries it on SQLite, ``choose`` picks some of the points where all would take long.
+    An assertion that fails is raised with a note that names the point.
+    """
+    points = choose(points_of(make, _place(directory, "count")))
+    for tried, point in enumerate(points):
+        try:
+            _try(make(), point, _place(directory, f"point-{tried}"))
+        except BaseException as failure:
+            failure.add_note(f"the worker had died {point}")
+            raise
+    return Matrix(tuple(points))
+
+
+def points_of(make: Callable[[], Scenario], directory: Path | None = None) -> list[CrashPoint]:
+    """Every point at which the scenario's work can be stopped, from an undisturbed pass that must end well itself."""
+    scenario = make()
+    with _world(directory) as world:
+        scenario.prepare(world)
+        life = Life()
+        _live(scenario, world, life)
+        _finish(scenario, world)
+    whens: tuple[When, ...] = ("before", "after")
+    return [CrashPoint(number, when, what) for number, what in enumerate(life.requests, 1) for when in whens]
+
+
+def _try(scenario: Scenario, point: CrashPoint, directory: Path | None) -> None:
+    with _world(directory) as world:
+        scenario.prepare(world)
+        life = Life(point)
+        _live(scenario, world, life)
+        assert not life.alive, f"the work ended without reaching {point}"
+        _finish(scenario, world)
+
+
+def _live(scenario: Scenario, world: World, life: Life) -> None:
+    """One worker's life: its own handle, the work until its end, its death, or a wait."""
+    ledger = world.open(life)
+    with watched(life):
+        try:
+            _run_work(scenario, ledger)
+        except RunWaiting:
+            pass
+        except BaseException as error:
+            if life.alive or not _is_crash(error):
+                raise
+
+
+def _finish(scenario: Scenario, world: World) -> None:
+    """The next workers: time has passed, what is in doubt is recovered, the same code goes on; then the check."""
+    for _ in range(ROUNDS_MAX):
+        world.time_passes()
+        ledger = world.open()
+        scenario.recover(ledger)
+        try:
+            _run_work(scenario, ledger)
+        except RunWaiting:
+            continue
+        break
+    ledger = world.open()
+    check_truth(ledger)
+    scenario.check(world, ledger)
+
+
+def _run_work(scenario: Scenario, ledger: Ledger) -> None:
+    work = scenario.work(ledger)
+    if inspect.iscoroutine(work):
+        asyncio.run(work)
+
+
+def _is_crash(error: BaseException | None) -> bool:
+    """Whether an exception is the worker's death, also inside a group or behind what a framework made of it."""
+    while error is not None:
+        if isinstance(error, Crash):
+            return True
+        if isinstance(error, BaseExceptionGroup) and any(map(_is_crash, error.exceptions)):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+@contextmanager
+def _world(directory: Path | None) -> Iterator[World]:
+    with own_tools():
+        world = World(directory)
+        try:
+            yield world
+        finally:
+            world.close()
+
+
+def _place(directory: Path | None, name: str) -> Path | None:
+    return None if directory is None else directory / name
