@@ -572,7 +572,12 @@ const FILES = {
 let failed = 0;
 for (const [name, run] of Object.entries(FILES)) {
   const check = new Check();
-  run(check, JSON.parse(readFileSync(new URL(`${name}.json`, import.meta.url), "utf-8")));
+  try {
+    run(check, JSON.parse(readFileSync(new URL(`${name}.json`, import.meta.url), "utf-8")));
+  } catch (refusal) {
+    if (!(refusal instanceof Refused)) throw refusal;
+    check.same("a vector that should be accepted", `refused for ${refusal.message}`, "accepted");
+  }
   failed += check.wrong.length;
   console.log(`${name}: ${check.count - check.wrong.length} of ${check.count} agree`);
   for (const line of check.wrong) console.log(`  ${line}`);

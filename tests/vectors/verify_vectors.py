@@ -276,16 +276,16 @@ class Aes256Gcm:
                 constant = _xtime(constant)
             elif i % 8 == 4:
                 word = bytes(SBOX[b] for b in word)
-            words.append(bytes(a ^ b for a, b in zip(word, words[-8])))
+            words.append(bytes(a ^ b for a, b in zip(word, words[-8], strict=True)))
         return [b"".join(words[i : i + 4]) for i in range(0, 60, 4)]
 
     def block(self, data: bytes) -> bytes:
-        state = bytes(a ^ b for a, b in zip(data, self.rounds[0]))
+        state = bytes(a ^ b for a, b in zip(data, self.rounds[0], strict=True))
         for number, key in enumerate(self.rounds[1:], 1):
             state = bytes(SBOX[state[(i + 4 * (i % 4)) % 16]] for i in range(16))
             if number < 14:
                 state = b"".join(self.mixed(state[i : i + 4]) for i in range(0, 16, 4))
-            state = bytes(a ^ b for a, b in zip(state, key))
+            state = bytes(a ^ b for a, b in zip(state, key, strict=True))
         return state
 
     @staticmethod
@@ -318,7 +318,7 @@ class Aes256Gcm:
         out = bytearray()
         for number, i in enumerate(range(0, len(text), 16), 2):
             stream = self.block(nonce + number.to_bytes(4, "big"))
-            out += bytes(a ^ b for a, b in zip(text[i : i + 16], stream))
+            out += bytes(a ^ b for a, b in zip(text[i : i + 16], stream, strict=False))
         return bytes(out)
 
 
@@ -377,7 +377,8 @@ def opened(case: dict) -> tuple[bytes, bytes, bytes]:
 # ---- forms -------------------------------------------------------------------------------------------------------
 
 ULID = "[0-7][0-9A-HJKMNP-TV-Z]{25}"
-PREFIXES = "ldg str evt run stp cal eff apr rev rep adm sch trn dk kek del ers hld".split()
+PREFIXES = ["ldg", "str", "evt", "run", "stp", "cal", "eff", "apr", "rev", "rep", "adm", "sch", "trn"]
+PREFIXES += ["dk", "kek", "del", "ers", "hld"]
 LABEL = "[A-Za-z0-9_][A-Za-z0-9_.:/+-]{0,127}"
 CLASSES = {"public", "internal", "confidential", "personal", "secret"}
 
@@ -390,10 +391,10 @@ def is_time(text: object) -> bool:
     if not fits(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z", text):
         return False
     try:
-        datetime.strptime(text, "%Y-%m-%dT%H:%M:%S.%fZ")
+        datetime.fromisoformat(text[:19])
     except ValueError:
         return False
-    return text[17:19] < "60"
+    return True
 
 
 def is_id(text: object, *prefixes: str) -> bool:
@@ -451,7 +452,10 @@ def read_genesis(text: str) -> dict:
         and is_id(members["ledger"], "ldg")
         and fits(LABEL, members["tenant"])
         and is_id(members["stream_id"], "str")
-        and (members["kind"] == "conversation" or (fits(LABEL, members["kind"]) and fits("system/.+", members["kind"])))
+        and (
+            members["kind"] == "conversation"
+            or (fits(LABEL, members["kind"]) and fits("system/.+", members["kind"]))
+        )
         and is_id(members["key"], "dk")
         and members["content"] in ("sealed", "clear")
     )
@@ -539,7 +543,7 @@ HEADER = {
     "stream_sequence": lambda value: is_integer(value, 1, 2**28),
     "trace_id": FORMS["tag"],
 }
-REQUIRED = set("actor ctx data event_id event_schema_version event_type occurred_at".split())
+REQUIRED = {"actor", "ctx", "data", "event_id", "event_schema_version", "event_type", "occurred_at"}
 REQUIRED |= {"previous_event_hash", "recorded_at", "stream_id", "stream_sequence"}
 
 
@@ -595,7 +599,9 @@ class Check:
 def check_canonical(check: Check, file: dict) -> None:
     for case in file["accept"]:
         check.same(case["name"], canonical_text(read_json(case["text"].encode("utf-8"))), case["canonical"])
-        check.same(case["name"] + ", again", canonical_text(read_json(case["canonical"].encode())), case["canonical"])
+        check.same(
+            case["name"] + ", again", canonical_text(read_json(case["canonical"].encode())), case["canonical"]
+        )
     for case in file["refuse"]:
         data = bytes.fromhex(case["hex"]) if "hex" in case else case["text"].encode("utf-8")
         check.refused(case["name"], case["reason"], read_json, data)
@@ -633,13 +639,17 @@ def check_keys(check: Check, file: dict) -> None:
     key, stream = bytes.fromhex(file["data_key"]), file["stream_id"]
     for name in ("enc", "mac", "address", "artifact"):
         check.same(f"K_{name}", derived(key, name).hex(), file[f"K_{name}"])
-    check.same("check", mac(key, canonical(["counterfoil/key/v1", file["key_id"], stream]))[:16].hex(), file["check"])
+    check.same(
+        "check", mac(key, canonical(["counterfoil/key/v1", file["key_id"], stream]))[:16].hex(), file["check"]
+    )
     for case in file["keyed"]:
         aad = context(stream, case["purpose"], case["ids"])
         salt = mac(derived(key, "mac"), aad)
         value = mac(salt, bytes.fromhex(case["data"])).hex()
         check.same(case["purpose"], aad.decode(), case["context"])
-        check.same(case["purpose"], (salt.hex(), value, value[:32]), (case["salt"], case["keyed"], case["tag"]))
+        check.same(
+            case["purpose"], (salt.hex(), value, value[:32]), (case["salt"], case["keyed"], case["tag"])
+        )
     for case in file["derived_ids"]:
         check.same(case["id"], f"{case['prefix']}_{ulid(bytes.fromhex(case['keyed'])[:16])}", case["id"])
     for case in file["hidden_names"]:
@@ -647,7 +657,9 @@ def check_keys(check: Check, file: dict) -> None:
         check.same(case["name"], "~" + mac(salt, case["name"].encode()).hex()[:16], case["hidden"])
     for case in file["tree"]:
         address = mac(derived(key, "address"), case["body"].encode())
-        node = hashlib.sha256(b"counterfoil/context/v1\0" + bytes.fromhex(case["parent"]) + address).hexdigest()
+        node = hashlib.sha256(
+            b"counterfoil/context/v1\0" + bytes.fromhex(case["parent"]) + address
+        ).hexdigest()
         check.same("node", (address.hex(), node), (case["address"], case["node"]))
     for case in file["index"]:
         text = canonical(["counterfoil/index/v1", case["purpose"], case["tenant"], case["text"]])
@@ -668,7 +680,9 @@ def check_records(check: Check, file: dict) -> None:
         check.same(case["name"], content.decode("utf-8"), case["content"])
         check.same(case["name"], (packed.hex(), salt.hex()), (case["packed"], case["salt"]))
         check.same(case["name"], hashlib.sha256(bytes.fromhex(case["record"])).hexdigest(), case["sha256"])
-        check.same(case["name"], context(case["stream_id"], case["purpose"], case["ids"]).decode(), case["context"])
+        check.same(
+            case["name"], context(case["stream_id"], case["purpose"], case["ids"]).decode(), case["context"]
+        )
         check.same(case["name"], canonical(read_json(content)), content)
     for case in file["refuse"]:
         check.refused(case["name"], case["check"], opened, case)
@@ -717,7 +731,13 @@ def check_turn(check: Check, file: dict) -> None:
     previous = "0" * 64
     for case in file["events"]:
         summary = re.sub("[\ud800-\udfff]", "\ufffd", joined(case["summary"]))
-        fields = [case["turn_id"], case["agent_id"], str(case["seq"]), case["type"], case["payload_hash"] or ""]
+        fields = [
+            case["turn_id"],
+            case["agent_id"],
+            str(case["seq"]),
+            case["type"],
+            case["payload_hash"] or "",
+        ]
         text = "|".join([previous, *fields, summary, str(case["created_at_ms"])])
         check.same(case["type"], case["previous"], previous)
         previous = hashlib.sha256(text.encode("utf-8")).hexdigest()
@@ -740,11 +760,13 @@ def main() -> int:
     failed = 0
     for name, run in FILES.items():
         check = Check(name)
-        run(check, json.loads((HERE / f"{name}.json").read_text("utf-8")))
+        try:
+            run(check, json.loads((HERE / f"{name}.json").read_text("utf-8")))
+        except Refused as refusal:
+            check.same("a vector that should be accepted", f"refused for {refusal}", "accepted")
         failed += len(check.wrong)
-        print(f"{name}: {check.count - len(check.wrong)} of {check.count} agree")
-        for line in check.wrong:
-            print(f"  {line}".encode("ascii", "backslashreplace").decode())
+        lines = [f"{name}: {check.count - len(check.wrong)} of {check.count} agree", *check.wrong]
+        sys.stdout.write("\n  ".join(lines).encode("ascii", "backslashreplace").decode() + "\n")
     return 1 if failed else 0
 
 

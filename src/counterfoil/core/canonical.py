@@ -217,6 +217,10 @@ def not_canonical(data: bytes) -> CounterfoilError:
         return NotCanonical(refused.message, **refused.fields)
     if type(value) is not dict:
         return NotCanonical("a signed record is a JSON object; this is another value", offset=0)
+    try:
+        _check_header_value(value)
+    except (NotEncodable, TooDeep) as refused:
+        return NotCanonical(refused.message, hint=refused.hint, path=refused.fields["path"])
     again = encode(value)
     offset = next(
         (i for i, (a, b) in enumerate(zip(again, data, strict=False)) if a != b), min(len(again), len(data))

@@ -256,7 +256,10 @@ def _not_a_header(data: bytes) -> CounterfoilError:
     if len(data) > HEADER_BYTES_MAX:
         return HeaderInvalid(f"an event header of {len(data)} bytes; at most {HEADER_BYTES_MAX} are allowed")
     reason = not_canonical(data)
-    return HeaderInvalid(f"event header: {reason.message}", **reason.fields)
+    fields = dict(reason.fields)
+    if "path" in fields:
+        fields["member"] = fields["path"].removeprefix("$.").partition(".")[0].partition("[")[0]
+    return HeaderInvalid(f"event header: {reason.message}", **fields)
 
 
 def _member_refused(name: str, raw: dict[str, Any]) -> CounterfoilError:
