@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,13 +62,10 @@ def open_parts(
 
 def _memory(tables: Sequence[TableSpec], clock: Clock, ids: Ids, provider: KeyProvider | None) -> Parts:
     from counterfoil.adapters.memory import MemoryKeyStore, MemoryStore
-    from counterfoil.keys.environment import EnvironmentKeyProvider
+    from counterfoil.client.passing import PassingKeyProvider
 
     store = MemoryStore(ids.new("ldg"), tables, clock)
-    if provider is None:
-        kek = f"{ids.new('kek')}={secrets.token_hex(32)}"
-        provider = EnvironmentKeyProvider("KEK", {"KEK": kek})
-    return Parts(MEMORY, store, MemoryKeyStore(), provider, created=True)
+    return Parts(MEMORY, store, MemoryKeyStore(), provider or PassingKeyProvider(ids), created=True)
 
 
 def _directory(

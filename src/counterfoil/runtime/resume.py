@@ -23,6 +23,7 @@ COUNTED_TYPES = frozenset({"step.finished", "provider.responded"})
 ENTRY_TYPES = COUNTED_TYPES | frozenset(
     {
         "provider.failed",
+        "run.claimed",
         "run.finished",
         "effect.intended",
         "effect.observed",
@@ -34,7 +35,10 @@ ENTRY_TYPES = COUNTED_TYPES | frozenset(
         "effect.repeated",
     }
 )
-"""What a run is given of its own past when it is entered again: results, and everything about its effects."""
+"""What a run is given of its own past when it is entered again: results, and everything about its effects.
+
+The claim is part of it, so only a run that begins has no history at all.
+"""
 
 _BEGUN_TYPES = frozenset({"step.started", "provider.requested"})
 
