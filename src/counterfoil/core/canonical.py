@@ -169,7 +169,7 @@ def encode_header(members: dict[str, JSON]) -> bytes:
         text = orjson.dumps(members, option=_OPTIONS)
     except TypeError:
         check_encodable(members)
-        raise NotEncodable("a signed record holds a value that has no form in it", path="$") from None
+        text = b"\\"
     if not fits_header(text):
         raise NotEncodable(
             "a signed record holds a character outside printable ASCII, a quote or a backslash",
@@ -182,6 +182,11 @@ def encode_header(members: dict[str, JSON]) -> bytes:
 def fits_header(text: bytes) -> bool:
     """Whether JSON text has neither a byte outside ASCII nor a backslash nor DEL (control characters never occur)."""
     return text.isascii() and b"\\" not in text and b"\x7f" not in text
+
+
+def is_header_text(text: str) -> bool:
+    """Whether a text stands in a signed record as it is: printable ASCII without quote and backslash."""
+    return text.isascii() and text.isprintable() and '"' not in text and "\\" not in text
 
 
 def parse_header(data: bytes) -> dict[str, JSON]:
@@ -265,6 +270,6 @@ def _unfit_path(members: dict[str, JSON]) -> Path:
             if type(item) is dict or type(item) is list:
                 pending.append((item, (path, step)))
             for text in (step, item):
-                if type(text) is str and not fits_header(orjson.dumps(text)[1:-1]):
+                if type(text) is str and not is_header_text(text):
                     return path, step
     return None

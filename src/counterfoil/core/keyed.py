@@ -100,7 +100,7 @@ class KeyMaterial:
     def context(self, purpose: str, ids: Sequence[str | int]) -> bytes:
         """``canonical(["counterfoil/<purpose>/v1", stream_id, ...ids])``."""
         for item in ids:
-            if type(item) is str and not (item.isascii() and item.isprintable() and _is_unquoted(item)):
+            if type(item) is str and not canonical.is_header_text(item):
                 return canonical.encode([f"counterfoil/{purpose}/v1", self.stream_id, *ids])
         rest = "".join([f',"{item}"' if type(item) is str else f",{item}" for item in ids])
         return f'["counterfoil/{purpose}{self._context_head}{rest}]'.encode()
@@ -138,10 +138,6 @@ class KeyMaterial:
         if len(parent) != 32:
             raise InvalidForm(f"a context node has 32 bytes; the parent given has {len(parent)}")
         return _sha256(_NODE_DOMAIN + parent + self._address.digest(body)).digest()
-
-
-def _is_unquoted(text: str) -> bool:
-    return '"' not in text and "\\" not in text
 
 
 def index_value(index_key: bytes, purpose: str, tenant: str, text: str) -> str:

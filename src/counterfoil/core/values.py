@@ -65,9 +65,8 @@ class _Encoder:
                 )
             return value
         if kind is float:
-            return self.number(value, path)
-        if depth >= NESTING_MAX:
-            raise self.refused(f"nesting beyond {NESTING_MAX} levels", path, TooDeep, "flatten the value")
+            return self.number(value, path, depth)
+        self.need(1, path, depth)
         if kind is dict:
             return self.mapping(value, path, depth)
         if kind is list:
@@ -77,11 +76,19 @@ class _Encoder:
             return tagged(self, value, path, depth)
         return self.other(value, path, depth)
 
-    def number(self, value: float, path: Path) -> JSON:
+    def need(self, levels: int, path: Path, depth: int) -> None:
+        """Refuse a form whose arrays and objects would be nested beyond the limit."""
+        if depth + levels > NESTING_MAX:
+            raise self.refused(f"nesting beyond {NESTING_MAX} levels", path, TooDeep, "flatten the value")
+
+    def number(self, value: float, path: Path, depth: int) -> JSON:
         if not math.isfinite(value):
             name = "NaN" if math.isnan(value) else "an infinite number"
             raise self.refused(f"{name}, which JSON does not have,", path, hint="use None or text")
-        return {"$float": whole_float_text(value)} if value.is_integer() else value
+        if not value.is_integer():
+            return value
+        self.need(1, path, depth)
+        return {"$float": whole_float_text(value)}
 
     def mapping(self, value: Mapping[Any, Any], path: Path, depth: int) -> JSON:
         literal = False
@@ -90,10 +97,12 @@ class _Encoder:
                 return self.pairs(value, path, depth)
             literal = literal or name.startswith("$")
         below = depth + 2 if literal else depth + 1
+        self.need(below - depth, path, depth)
         members = {name: self.value(item, (path, name), below) for name, item in value.items()}
         return {"$literal": members} if literal else members
 
     def pairs(self, value: Mapping[Any, Any], path: Path, depth: int) -> JSON:
+        self.need(3, path, depth)
         pairs = []
         for place, (name, item) in enumerate(value.items()):
             key = self.value(name, (path, place), depth + 3)
@@ -101,6 +110,7 @@ class _Encoder:
         return {"$map": sorted(pairs, key=lambda pair: encode(pair[0]))}
 
     def tagged_items(self, value: Any, path: Path, depth: int) -> list[JSON]:
+        self.need(2, path, depth)
         return [self.value(item, (path, place), depth + 2) for place, item in enumerate(value)]
 
     def other(self, value: Any, path: Path, depth: int) -> JSON:
