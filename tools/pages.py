@@ -100,7 +100,7 @@ def _control_flow() -> list[type[BaseException]]:
 
 
 def _error_row(kind: type[CounterfoilError]) -> str:
-    retryable = "yes" if kind.retryable is True else "no" if kind.retryable is False else "it says"
+    retryable = "yes" if kind.retryable else "no"
     cells = [f"`{kind.code}`", f"`{kind.__name__}`", retryable, _sentence(kind), kind.default_hint or ""]
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
