@@ -25,7 +25,7 @@ _OUTSIDE_TIME: Final = re.compile(
 
 _EPOCH: Final = datetime(1970, 1, 1)
 _SECONDS_MIN: Final = int((datetime.min - _EPOCH).total_seconds())
-_SECONDS_MAX: Final = int((datetime.max - _EPOCH).total_seconds())
+_SECONDS_MAX: Final = int((datetime.max.replace(microsecond=0) - _EPOCH).total_seconds())
 _HIDDEN_NAME_DIGITS: Final = 16
 
 
