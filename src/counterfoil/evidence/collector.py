@@ -16,6 +16,7 @@ class Collector:
         self._findings: list[Finding] = []
         self._notices: dict[tuple[str, str], Notice] = {}
         self._not_covered: dict[tuple[str, str], int | None] = {}
+        self._before = 0
         self._broken: set[str] = set()
         self._unread: set[str] = set()
 
@@ -31,7 +32,9 @@ class Collector:
     ) -> None:
         """Name a fault; one that continues the last finding of the same words only lengthens it."""
         last = sequence if through is None else through
-        self.kinds[kind] = self.kinds.get(kind, 0) + (1 if last is None or sequence is None else last - sequence + 1)
+        self.kinds[kind] = self.kinds.get(kind, 0) + (
+            1 if last is None or sequence is None else last - sequence + 1
+        )
         self._mark(kind, stream_id)
         if self._lengthened(kind, what, stream_id, sequence, last):
             return
@@ -61,14 +64,14 @@ class Collector:
         if stream_id is not None:
             (self._unread if kind in NOT_BROKEN else self._broken).add(stream_id)
 
-    def has_fault(self, stream_id: str) -> bool:
-        """Whether a fault of this stream was named (an unknown format counts)."""
-        return stream_id in self._broken or stream_id in self._unread
+    def enter(self) -> None:
+        """Begin with the next stream."""
+        self._before = sum(self.kinds.values())
 
     @property
-    def faults(self) -> int:
-        """Faults named so far, for telling whether a step found something."""
-        return sum(self.kinds.values())
+    def found_here(self) -> bool:
+        """Whether a fault was named since the stream was entered (an unknown format counts)."""
+        return sum(self.kinds.values()) != self._before
 
     @property
     def findings(self) -> tuple[Finding, ...]:

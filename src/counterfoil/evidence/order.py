@@ -72,16 +72,18 @@ class StreamOrder:
         self._doubled: list[int] = []
 
     @property
-    def steady(self) -> bool:
-        """Whether nothing is undecided: the next event can be taken by :meth:`advance` if it names the one tip."""
-        return self._doubt is None and self._mismatch is None and len(self.tips) == 1
+    def footing(self) -> tuple[int, str]:
+        """The last sequence, and the one hash that the next event must name; "" while something is undecided."""
+        steady = self._doubt is None and self._mismatch is None and len(self.tips) == 1
+        return self.last, self.tips[0] if steady else ""
 
-    def advance(self, last: int, tip: str, previous: str) -> None:
-        """Say that every event up to ``last`` followed in order, each linked to the one before; ``tip`` is its hash."""
-        self.last = last
-        self.tips = (tip,)
-        self._before = (previous,)
-        self._last_named = False
+    def stand(self, last: int, tip: str, before: str) -> None:
+        """Say that each event from the footing up to ``last`` named the one before; the last has hash ``tip``."""
+        if last != self.last:
+            self.last = last
+            self.tips = (tip,)
+            self._before = (before,)
+            self._last_named = False
 
     def take(self, seen: Seen) -> None:
         """Place the next stored event, in the order of the store's sequence column."""
@@ -90,7 +92,9 @@ class StreamOrder:
             return
         if self._is_beyond(sequence):
             self._doubled.append(sequence)
-            self._found("inserted", "the head row ends before it, with the hash of the event there", sequence, None)
+            self._found(
+                "inserted", "the head row ends before it, with the hash of the event there", sequence, None
+            )
             return
         if sequence == self.last + 1:
             self._follow(seen, sequence)
@@ -141,7 +145,9 @@ class StreamOrder:
             same_parent = seen.previous is not None and seen.previous in self._before
             self.tips += seen.hashes
             if same_parent and seen.column == sequence and not seen.named:
-                self._found("forked", "two events of this sequence name the same event before them", sequence, None)
+                self._found(
+                    "forked", "two events of this sequence name the same event before them", sequence, None
+                )
                 return
         self._found("inserted", "one more event claims this sequence", sequence, None)
 

@@ -16,6 +16,9 @@ def digest(sequence):
     return GENESIS if sequence == 0 else f"{sequence:064d}"
 
 
+HEAD = (COUNT, digest(COUNT))
+
+
 def event(sequence, *, column=None, previous=None, own=None, **more):
     return Seen(
         column=sequence if column is None else column,
@@ -30,9 +33,11 @@ def chain(count=COUNT):
     return [event(sequence) for sequence in range(1, count + 1)]
 
 
-def judge(events, head=(COUNT, digest(COUNT)), genesis=GENESIS):
+def judge(events, head=HEAD, genesis=GENESIS):
     found = []
-    order = StreamOrder(genesis, head, lambda kind, what, first, last: found.append((kind, first, last or first)))
+    order = StreamOrder(
+        genesis, head, lambda kind, what, first, last: found.append((kind, first, last or first))
+    )
     for each in sorted(events, key=lambda seen: seen.column):
         order.take(each)
     order.finish()
@@ -82,7 +87,9 @@ def test_events_that_are_not_there_are_removed(first, last):
 
 def test_a_removal_hidden_by_counting_the_later_ones_down_is_still_one_removal():
     events = [
-        each if each.column < 3 else replace(each, column=each.column - 1) for each in chain() if each.column != 3
+        each if each.column < 3 else replace(each, column=each.column - 1)
+        for each in chain()
+        if each.column != 3
     ]
     assert judge(events) == [("removed", 3, 3)]
 
@@ -179,4 +186,9 @@ def test_two_separate_faults_are_two_findings():
 def test_more_missing_stretches_than_are_held_open_are_still_all_named(monkeypatch):
     monkeypatch.setattr("counterfoil.evidence.order.GAPS_MAX", 2)
     events = [each for each in chain() if each.column % 2]
-    assert sorted(judge(events)) == [("removed", 2, 2), ("removed", 4, 4), ("removed", 6, 6), ("removed", 8, 8)]
+    assert sorted(judge(events)) == [
+        ("removed", 2, 2),
+        ("removed", 4, 4),
+        ("removed", 6, 6),
+        ("removed", 8, 8),
+    ]

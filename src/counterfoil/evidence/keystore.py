@@ -1,0 +1,125 @@
+"""The key store itself: every row and link, and whether rows, links and epochs agree with one another (FORMAT 12)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from counterfoil.abc.keys import KeyRow
+from counterfoil.core.genesis import Genesis, parse_genesis
+from counterfoil.core.ids import is_id
+from counterfoil.errors import CounterfoilError, KeyStoreMissing
+from counterfoil.evidence.collector import Collector
+from counterfoil.evidence.report import Counts, Keys
+from counterfoil.keys.inspection import KeyCount, inspect
+from counterfoil.keys.keyring import Keyring, index_key_id
+from counterfoil.store.contract import Reader
+
+PAGE_ROWS: Final = 500
+CONTENT: Final = "the content of records"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyScope:
+    """What the walk over the streams leaves for the check of the key store.
+
+    ``named`` are keys whose fault was named at an event; ``destroyed`` those that certificates say are gone;
+    ``tenants`` are the tenants of streams, ``untrusted`` streams whose genesis was changed. ``expected`` is the id of
+    the key store that the ledger records.
+    """
+
+    named: frozenset[str] = frozenset()
+    destroyed: frozenset[str] = frozenset()
+    tenants: frozenset[str] = frozenset()
+    untrusted: frozenset[str] = frozenset()
+    expected: str | None = None
+
+
+def check_keys(
+    reader: Reader, keyring: Keyring | None, scope: KeyScope, collector: Collector, counts: Counts
+) -> Keys:
+    """Check every row of the key store, and say how it was found."""
+    if keyring is None:
+        collector.leave_out("the key store", "no keys were given")
+        return Keys(state="not_given")
+    try:
+        store_id = keyring.store.store_id
+    except KeyStoreMissing as error:
+        collector.leave_out("the key store", error.message)
+        return Keys(state="absent")
+    if scope.expected is not None and store_id != scope.expected:
+        what = "the key store beside the ledger is another one than the ledger was written with"
+        collector.fault("key_damaged", what)
+    _KeyCheck(reader, keyring, scope, collector).run(counts)
+    return Keys(state="present", copies=keyring.provider.arrangement(), store_id=store_id)
+
+
+class _KeyCheck:
+    def __init__(self, reader: Reader, keyring: Keyring, scope: KeyScope, collector: Collector) -> None:
+        self._reader = reader
+        self._keyring = keyring
+        self._scope = scope
+        self._collector = collector
+        self._bad: set[str] = set(scope.named)
+
+    def run(self, counts: Counts) -> None:
+        count = KeyCount()
+        for fault in inspect(self._keyring, count):
+            if fault.withheld:
+                self._collector.leave_out("rows of the key store", fault.what, 1)
+            else:
+                self._name(fault.key_id, fault.stream_id, fault.what)
+        counts.keys += count.keys
+        sealed = self._check_rows()
+        self._check_epochs(sealed=sealed)
+
+    def _check_rows(self) -> bool:
+        """What a row says of itself is right; does it also belong to something? True if any key is wrapped."""
+        after, sealed = "", False
+        while page := self._keyring.store.scan(after, PAGE_ROWS):
+            after = page[-1].key_id
+            for row in page:
+                sealed = sealed or bool(row.kek_id)
+                if row.key_id not in self._bad:
+                    self._check_use(row)
+        return sealed
+
+    def _check_use(self, row: KeyRow) -> None:
+        if row.key_id in self._scope.destroyed:
+            self._name(
+                row.key_id, row.stream_id, "a certificate says that this key was destroyed, and it is here"
+            )
+            return
+        if row.stream_id in self._scope.untrusted:
+            return
+        genesis = self._genesis(row.stream_id)
+        if genesis is None:
+            what = "a key was made for a stream that holds nothing: its making was interrupted, or it is not here"
+            self._collector.notice("unused_key", what, _known(row.stream_id))
+        elif row.key_id not in (genesis.key, index_key_id(row.stream_id)) and not self._is_linked(row.key_id):
+            self._name(row.key_id, row.stream_id, f"no link says whose key {row.key_id} is")
+
+    def _is_linked(self, key_id: str) -> bool:
+        return bool(self._keyring.store.subjects_of(key_id))
+
+    def _genesis(self, stream_id: str) -> Genesis | None:
+        stored = self._reader.stream(stream_id)
+        try:
+            return None if stored is None else parse_genesis(stored.genesis)
+        except CounterfoilError:
+            return None  # the walk names it
+
+    def _check_epochs(self, *, sealed: bool) -> None:
+        epochs = self._keyring.store.epochs()
+        for tenant in sorted(self._scope.tenants - epochs.keys()) if sealed else ():
+            self._collector.fault("key_damaged", f"the key store holds no epoch of tenant {tenant}")
+
+    def _name(self, key_id: str, stream_id: str, what: str) -> None:
+        if key_id not in self._bad:
+            self._bad.add(key_id)
+            self._collector.fault("key_damaged", what, _known(stream_id))
+
+
+def _known(stream_id: object) -> str | None:
+    """A stream id as a report may show it."""
+    return stream_id if isinstance(stream_id, str) and is_id(stream_id, "str") else None

@@ -1,0 +1,301 @@
+"""Verify: every stored byte of a ledger checked from one snapshot, and a report of what that proves (FORMAT 18)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Final
+
+from counterfoil.core.catalogue import Registry
+from counterfoil.core.genesis import Genesis, genesis_hash, parse_genesis
+from counterfoil.core.ids import is_id
+from counterfoil.errors import CounterfoilError, InvalidForm, StreamNotFound, UnknownFormat
+from counterfoil.evidence.collector import Collector
+from counterfoil.evidence.content import Records, StreamKeys
+from counterfoil.evidence.custody import Custody, Imported, imports
+from counterfoil.evidence.examine import shown
+from counterfoil.evidence.keystore import KeyScope, check_keys
+from counterfoil.evidence.order import StreamOrder
+from counterfoil.evidence.raw import RawEvent, raw_events
+from counterfoil.evidence.report import GRADES, LEVELS, Counts, Derived, Grade, Level, Report, Tail
+from counterfoil.evidence.rows import RowCheck
+from counterfoil.evidence.shapes import Shapes
+from counterfoil.evidence.walk import Scope, StreamWalk
+from counterfoil.keys.keyring import Keyring
+from counterfoil.store.contract import Reader, Store
+from counterfoil.store.rows import Feature
+from counterfoil.store.unit import StoredStream
+
+PAGE_STREAMS: Final = 200
+STRAYS_MAX: Final = 1000
+
+NEVER_COVERED: Final = (
+    ("the order between streams, and feed positions", "each stream is a chain of its own"),
+    ("search and statistics", "they are derived from events and can be made again"),
+    ("artifacts", "this version keeps none"),
+)
+
+
+def verify(
+    store: Store,
+    keyring: Keyring | None = None,
+    features: Sequence[Feature] = (),
+    *,
+    streams: Collection[str] | None = None,
+    level: Level = "content",
+    require: Grade = "A0",
+    rows: bool = True,
+    registry: Registry | None = None,
+    key_store_id: str | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Report:
+    """Check a ledger, or some of its streams, from one snapshot; faults are named and the scan goes on.
+
+    ``level`` says how deep: ``chain`` (hashes, shape, columns), ``digests`` (each stored record too) or ``content``
+    (each record opened and its commitment recomputed, as far as keys are at hand). ``rows`` refolds derived rows.
+    ``key_store_id`` is the id that the ledger records of its key store. ``progress`` is told the number of events
+    looked at so far. Memory stays below 80 MB at any size.
+
+    Raises StreamNotFound for a stream asked for that is not there, InvalidForm for an unknown level or grade, and
+    StoreError when the store cannot be read; damage below the level of records is ``StoreCorrupt``.
+    """
+    if level not in LEVELS or require not in GRADES:
+        raise InvalidForm(
+            f"levels are {', '.join(LEVELS)}; grades are {', '.join(GRADES)}", hint="choose one of them"
+        )
+    with store.snapshot() as reader:
+        work = _Verification(reader, store.ledger_id, keyring, level, registry or Registry(), progress)
+        chosen = None if streams is None else frozenset(streams)
+        check = RowCheck(reader, features, keyring, work.scope.collector) if rows else None
+        try:
+            for stored in work.streams(chosen):
+                work.check_stream(stored, check)
+            derived = () if check is None else check.compare(chosen)
+        finally:
+            if check is not None:
+                check.close()
+        return work.report(require, derived, key_store_id, whole=chosen is None)
+
+
+class _Verification:
+    """One verification under way."""
+
+    def __init__(
+        self,
+        reader: Reader,
+        ledger_id: str,
+        keyring: Keyring | None,
+        level: Level,
+        registry: Registry,
+        progress: Callable[[int], None] | None,
+    ) -> None:
+        self._reader = reader
+        self._ledger_id = ledger_id
+        self._keyring = keyring
+        self._level = level
+        self.scope = Scope(registry, Collector(), Counts(), Shapes(registry), progress=progress)
+        self._imports: dict[str, list[Imported]] | None = None
+        self._named_keys: set[str] = set()
+        self._tenants: set[str] = set()
+        self._untrusted: set[str] = set()
+
+    # ---- streams -------------------------------------------------------------------------------------------------
+
+    def streams(self, chosen: frozenset[str] | None) -> Iterator[StoredStream]:
+        """The streams to check, by id."""
+        if chosen is not None:
+            yield from map(self._asked_for, sorted(chosen))
+            return
+        after = ""
+        while page := self._reader.streams(after=after, limit=PAGE_STREAMS):
+            yield from page
+            readable = [stream.stream_id for stream in page if _is_text(stream.stream_id)]
+            if not readable:
+                self.scope.collector.leave_out(
+                    "streams after one whose id is no text", "they could not be listed"
+                )
+                return
+            after = readable[-1]
+
+    def _asked_for(self, stream_id: str) -> StoredStream:
+        stored = self._reader.stream(stream_id)
+        if stored is None:
+            raise StreamNotFound(f"there is no stream {shown(stream_id)} in this ledger")
+        return stored
+
+    def check_stream(self, stored: StoredStream, check: RowCheck | None) -> None:
+        """Check genesis, events, records, custody and head row of one stream; refold its rows if it is intact."""
+        collector = self.scope.collector
+        collector.enter()
+        self.scope.counts.streams += 1
+        genesis, unread = _read_genesis(stored.genesis)
+        pages = raw_events(self._reader, stored.stream_id, records=self._level != "chain")
+        first = next(pages, None)
+        vouched = _is_vouched(stored, None if first is None else first[0])
+        trusted = genesis if vouched else None
+        name = _safe_id(stored.stream_id) if trusted is None else trusted.stream_id
+        if trusted is None:
+            self._untrusted.add(name)
+        else:
+            self._check_columns(stored, trusted)
+            self._tenants.add(trusted.tenant)
+        self._walk(stored, name, trusted, () if first is None else chain((first,), pages))
+        if unread is not None and (vouched or not collector.found_here):
+            self._fault(
+                "unknown_format" if isinstance(unread, UnknownFormat) else "genesis", unread.message, name, 0
+            )
+        if check is not None:
+            if trusted is None or collector.found_here:
+                check.skip(name, "the stream is broken or could not be read")
+            else:
+                check.fold(trusted)
+
+    def _check_columns(self, stored: StoredStream, genesis: Genesis) -> None:
+        columns = (
+            ("stream_id", stored.stream_id, genesis.stream_id),
+            ("tenant", stored.tenant, genesis.tenant),
+            ("kind", stored.kind, genesis.kind),
+        )
+        for name, column, own in columns:
+            if column != own:
+                what = f"the column {name} says {shown(column)}, the genesis says {shown(own)}"
+                self._fault("column_differs", what, genesis.stream_id, 0)
+
+    def _walk(
+        self, stored: StoredStream, name: str, genesis: Genesis | None, pages: Iterable[list[RawEvent]]
+    ) -> None:
+        head = self._head(stored, name)
+        order = StreamOrder(
+            genesis_hash(stored.genesis).hex() if _is_bytes(stored.genesis) else None,
+            head,
+            lambda kind, what, first, last: self._fault(kind, what, name, first, last),
+        )
+        custody = None if genesis is None else Custody(self._ledger_id, genesis, self.scope.collector)
+        records = self._records(genesis)
+        walk = StreamWalk(self.scope, name, order, records, custody)
+        walk.run(pages)
+        order.finish()
+        if custody is not None:
+            known = None if custody.home == self._ledger_id else self._known_imports()
+            custody.finish(order.last, order.tips, known)
+
+    def _records(self, genesis: Genesis | None) -> Records | None:
+        if self._level == "chain":
+            return None
+        if genesis is None:
+            why = "the genesis that says how they are made was changed or cannot be read"
+            self.scope.collector.leave_out("the records of a stream", why, 1)
+            return None
+        keys = StreamKeys(self._reader, genesis, self.scope.collector, self._keyring, self._named_keys)
+        return Records(keys, self.scope.collector, self.scope.counts, opening=self._level == "content")
+
+    def _head(self, stored: StoredStream, name: str) -> tuple[int, str] | None:
+        head = stored.head
+        if type(head.sequence) is not int or type(head.hash) is not bytes or head.sequence < 0:
+            self._fault("removed", "the head row of the stream is not there or cannot be read", name, 0)
+            return None
+        return head.sequence, head.hash.hex()
+
+    def _known_imports(self) -> dict[str, list[Imported]]:
+        if self._imports is None:
+            self._imports = imports(self._reader)
+        return self._imports
+
+    def _fault(self, kind: str, what: str, stream_id: str, first: int, last: int | None = None) -> None:
+        self.scope.collector.fault(kind, what, stream_id, first, last)
+
+    # ---- the rest ------------------------------------------------------------------------------------------------
+
+    def report(
+        self, require: Grade, derived: tuple[Derived, ...], key_store_id: str | None, *, whole: bool
+    ) -> Report:
+        """Check what belongs to no single stream, and put the report together."""
+        collector, counts = self.scope.collector, self.scope.counts
+        if whole:
+            self._check_strays()
+        else:
+            collector.leave_out(
+                "other streams, and rows that belong to none", "only some streams were asked for"
+            )
+        keys = KeyScope(
+            named=frozenset(self._named_keys),
+            destroyed=frozenset(self.scope.destroyed),
+            tenants=frozenset(self._tenants),
+            untrusted=frozenset(self._untrusted),
+            expected=key_store_id,
+        )
+        found = check_keys(self._reader, self._keyring, keys, collector, counts)
+        counts.rows_refolded = sum(table.refolded for table in derived)
+        for what, why in NEVER_COVERED:
+            collector.leave_out(what, why)
+        if self._level != "content":
+            collector.leave_out("the content of records", f"the level was {self._level}")
+        if self._level == "chain":
+            collector.leave_out("stored records", "the level was chain")
+        return Report(
+            ledger=self._ledger_id,
+            level=self._level,
+            require=require,
+            grade=None if collector.unread_streams else "A0",
+            counts=counts,
+            keys=found,
+            tail=Tail(events=counts.events, streams=counts.streams),
+            findings=collector.findings,
+            findings_left_out=collector.left_out,
+            kinds=dict(sorted(collector.kinds.items())),
+            broken_streams=collector.broken_streams,
+            unread_streams=collector.unread_streams,
+            not_covered=collector.not_covered,
+            notices=collector.notices,
+            notices_left_out=collector.notices_left_out,
+            derived=derived,
+        )
+
+    def _check_strays(self) -> None:
+        """Rows that belong to nothing; where events were found missing, these are what is left of them."""
+        explained = {"removed", "content_missing", "edited", "inserted"} & self.scope.collector.kinds.keys()
+        for stray in self._reader.strays(STRAYS_MAX):
+            if stray.table == "stream" or (stray.table == "event" and stray.stream_id is not None):
+                continue  # the walk over that stream has named it
+            if explained:
+                self.scope.collector.notice(
+                    "stray", f"{stray.table}: {stray.what}", stray.stream_id, stray.sequence
+                )
+            else:
+                kind = "inserted" if stray.table == "event_content" else "removed"
+                self.scope.collector.fault(
+                    kind, f"{stray.table}: {stray.what}", stray.stream_id, stray.sequence
+                )
+
+
+def _read_genesis(text: object) -> tuple[Genesis | None, CounterfoilError | None]:
+    if not isinstance(text, bytes):
+        return None, InvalidForm("the genesis column holds no bytes")
+    try:
+        return parse_genesis(text), None
+    except CounterfoilError as error:
+        return None, error
+
+
+def _is_vouched(stored: StoredStream, first: RawEvent | None) -> bool:
+    """Whether the genesis text is the one that the first event, or the head of an empty stream, names."""
+    if not _is_bytes(stored.genesis):
+        return False
+    digest = genesis_hash(stored.genesis)
+    if first is None:
+        return stored.head.sequence != 0 or stored.head.hash == digest
+    if first[1] != 1 or not _is_bytes(first[6]):
+        return True
+    return f'"previous_event_hash":"{digest.hex()}"'.encode() in first[6]
+
+
+def _is_bytes(value: object) -> bool:
+    return isinstance(value, bytes)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _safe_id(stream_id: object) -> str:
+    return stream_id if isinstance(stream_id, str) and is_id(stream_id, "str") else "a stream of odd id"

@@ -1,0 +1,164 @@
+"""The walk over one stream: a lean loop for events that are right in every respect, strict reading for all others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from counterfoil.core.catalogue import Registry
+from counterfoil.evidence.collector import Collector
+from counterfoil.evidence.content import DELETED, Records, parts_of
+from counterfoil.evidence.custody import ADOPTED, Custody
+from counterfoil.evidence.examine import Examiner
+from counterfoil.evidence.order import StreamOrder
+from counterfoil.evidence.raw import Parts, RawEvent
+from counterfoil.evidence.recognise import Recogniser
+from counterfoil.evidence.report import Counts
+from counterfoil.evidence.shapes import Shapes
+
+STRETCH_AFTER_FAULT: Final = 8
+"""Events looked at together after one that had to be read strictly; doubled with each stretch that is right."""
+
+STRICT_TYPES: Final = frozenset({ADOPTED, DELETED})
+"""Types whose events say something about others, and so are always read strictly."""
+
+
+@dataclass(slots=True)
+class Scope:
+    """What all streams of one verification share.
+
+    ``destroyed`` collects the keys that certificates name; ``progress`` is told the events looked at so far.
+    """
+
+    registry: Registry
+    collector: Collector
+    counts: Counts
+    shapes: Shapes
+    destroyed: set[str] = field(default_factory=set)
+    progress: Callable[[int], None] | None = None
+
+    def tell(self) -> None:
+        """Report progress."""
+        if self.progress is not None:
+            self.progress(self.counts.events)
+
+
+class StreamWalk:
+    """Checks the events of one stream, given in the order of their sequence column.
+
+    ``records`` is None when records are not looked at or the genesis that rules them cannot be read.
+    """
+
+    def __init__(
+        self,
+        scope: Scope,
+        stream_id: str,
+        order: StreamOrder,
+        records: Records | None,
+        custody: Custody | None,
+    ) -> None:
+        self.order = order
+        self._scope = scope
+        self._stream_id = stream_id
+        self._records = records
+        self._custody = custody
+        self._examiner = Examiner(stream_id, scope.registry, scope.collector)
+        self._recogniser = Recogniser(scope.shapes, stream_id)
+        self._clock_ms = -1
+        self._position: object = None
+
+    def run(self, pages: Iterable[list[RawEvent]]) -> None:
+        """Walk every row. An event has one row for each of its records, or one without."""
+        for page in pages:
+            self._walk(*self._events(page))
+            self._scope.tell()
+        if self._records is not None:
+            self._records.close()
+
+    def _events(self, page: list[RawEvent]) -> tuple[list[RawEvent], dict[object, list[RawEvent]]]:
+        """The first row of each event, and the rows of further records by their event's position."""
+        if self._records is None:
+            return page, {}
+        events: list[RawEvent] = []
+        further: dict[object, list[RawEvent]] = {}
+        held = self._position
+        for row in page:
+            if row[0] != held:
+                events.append(row)
+                held = row[0]
+            elif events:
+                further.setdefault(held, []).append(row)
+            else:
+                self._records.take(row)
+        self._position = held
+        return events, further
+
+    def _walk(self, events: list[RawEvent], further: dict[object, list[RawEvent]]) -> None:
+        place, stretch = 0, len(events)
+        while place < len(events):
+            last, tip = self.order.footing
+            rows = events[place : place + stretch]
+            right = self._recogniser.right(rows, last, tip)
+            if right:
+                self._accept(rows, right, further, tip)
+                place += len(right)
+            if len(right) < len(rows):
+                self._read_strictly(events[place], further)
+                place += 1
+                stretch = STRETCH_AFTER_FAULT
+            else:
+                stretch *= 2
+        self._scope.counts.events += len(events)
+
+    def _accept(
+        self, rows: list[RawEvent], right: list[Parts], further: dict[object, list[RawEvent]], tip: str
+    ) -> None:
+        """Stand on the last of the events that are right, and check clocks and records."""
+        count = len(right)
+        newest = rows[count - 1]
+        self.order.stand(newest[1], newest[7].hex(), tip if count == 1 else rows[count - 2][7].hex())
+        clocks = [self._clock_ms, *[row[5] for row in rows[:count]]]
+        if clocks != sorted(clocks):
+            for row, before in zip(rows, clocks, strict=False):
+                if row[5] < before:
+                    self._notice_clock(row)
+        self._clock_ms = clocks[-1]
+        if self._records is not None:
+            for parts, row in zip(right, rows, strict=False):
+                self._take_records(parts, row, further.get(row[0]))
+
+    def _take_records(self, parts: Parts | None, row: RawEvent, further: list[RawEvent] | None) -> None:
+        if self._records is not None:
+            self._records.begin(parts, row)
+            for more in further or ():
+                self._records.take(more)
+
+    def _read_strictly(self, row: RawEvent, further: dict[object, list[RawEvent]]) -> None:
+        """Read one event the long way, and place it."""
+        tips = self.order.tips
+        examined = self._examiner.examine(row)
+        self.order.take(examined.seen)
+        if type(row[5]) is int:
+            if row[5] < self._clock_ms:
+                self._notice_clock(row)
+            self._clock_ms = row[5]
+        header = examined.header
+        if header is None:
+            self._take_records(None, row, further.get(row[0]))
+            return
+        if header.event_type == ADOPTED and self._custody is not None:
+            self._custody.adopt(header, tips)
+        elif header.event_type == DELETED and "key" in header.data:
+            self._scope.destroyed.add(str(header.data["key"]))
+        if header.event_type not in STRICT_TYPES and not examined.seen.named:
+            self._scope.shapes.learn(header.raw)
+        # Records go by the header: where a column differs, that was named once and is enough.
+        own = (row[0], header.stream_sequence, header.event_id, header.event_type, *row[4:])
+        self._take_records(parts_of(header), own, further.get(row[0]))
+
+    def _notice_clock(self, row: RawEvent) -> None:
+        what = "the clock went back: an event is dated before the one in front of it"
+        self._scope.collector.notice(
+            "clock_back", what, self._stream_id, row[1] if type(row[1]) is int else None
+        )
