@@ -17,7 +17,17 @@ from counterfoil.core.genesis import ContentMode, Genesis, make_genesis, parse_g
 from counterfoil.core.keyed import KeyMaterial
 from counterfoil.errors import AppendTimeout, StreamNotFound
 from counterfoil.flow.event import Event
-from counterfoil.flow.requests import ClaimSpec, Entry, Events, HeadOf, Query, RowOf, Rows, UnitDraft
+from counterfoil.flow.requests import (
+    ClaimSpec,
+    Entry,
+    Events,
+    EventsById,
+    HeadOf,
+    Query,
+    RowOf,
+    Rows,
+    UnitDraft,
+)
 from counterfoil.keys.keyring import Keyring
 from counterfoil.store.aio import AsyncAppender
 from counterfoil.store.contract import Store
@@ -131,6 +141,8 @@ class LedgerPorts:
                 return self.store.head(query.stream_id)
             case Events():
                 return list(self.events(query))
+            case EventsById():
+                return [self.event(stored) for stored in self.store.find(query.stream_id, query.event_ids)]
             case _:
                 assert_never(query)
 
@@ -162,7 +174,9 @@ class LedgerPorts:
         if found is None:
             stored = self.store.stream(stream_id)
             if stored is None:
-                raise StreamNotFound(f"no stream {stream_id} in ledger {self.store.ledger_id}", stream_id=stream_id)
+                raise StreamNotFound(
+                    f"no stream {stream_id} in ledger {self.store.ledger_id}", stream_id=stream_id
+                )
             found = self._genesis[stream_id] = parse_genesis(stored.genesis)
         return found
 

@@ -82,12 +82,16 @@ class RunScope:
         """
         if self._closed:
             raise RunClosed(
-                f"run {self.run_id} has ended", hint="open a new run, or do this before the block ends", run_id=self.run_id
+                f"run {self.run_id} has ended",
+                hint="open a new run, or do this before the block ends",
+                run_id=self.run_id,
             )
         if self._latch is not None:
             raise self._latch
         if self.deadline_ms is not None and self.ports.now_ms() >= self.deadline_ms:
-            raise self.latch(RunCancelled(f"the deadline of run {self.run_id} has passed", terminal="timeout"))
+            raise self.latch(
+                RunCancelled(f"the deadline of run {self.run_id} has passed", terminal="timeout")
+            )
 
     def frontier(self, what: str) -> None:
         """As :meth:`check`, for something the record does not hold: an ended run does nothing new (DESIGN 6)."""

@@ -74,6 +74,14 @@ class Events:
 
 
 @dataclass(frozen=True, slots=True)
+class EventsById:
+    """Those of these events that the stream holds, in order: ``list[Event]``."""
+
+    stream_id: str
+    event_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class RowOf:
     """One row or None."""
 
@@ -99,7 +107,7 @@ class HeadOf:
     stream_id: str
 
 
-Query = Events | RowOf | Rows | HeadOf
+Query = Events | EventsById | RowOf | Rows | HeadOf
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from counterfoil.runtime.model import (
 from counterfoil.runtime.outcome import MESSAGE_CHARACTERS_MAX, error_content, is_result
 from counterfoil.runtime.recording import draft, error_label, record, shown_name
 from counterfoil.runtime.resume import Record, identify
-from counterfoil.runtime.step import Attempt, begin, finish, inside
+from counterfoil.runtime.step import Attempt, begin, finish, inside, started_draft
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +103,7 @@ def ask_flow(scope: RunScope, asked: Question) -> Flow[Response]:
 def _before(scope: RunScope, asked: Question, attempt: Attempt, call_id: str) -> list[Draft]:
     material = scope.ports.material(scope.stream_id)
     hidden = {} if attempt.shown == asked.name else {"name": asked.name}
-    started = events.step_started(
-        "model", attempt.shown, attempt.identity.memo, {**hidden, **attempt.identity.place()}
-    )
+    started = started_draft(scope, attempt, {**hidden, **attempt.identity.place()})
     requested = events.provider_requested(
         call_id,
         shown_name(scope, asked.provider),
@@ -114,7 +112,7 @@ def _before(scope: RunScope, asked: Question, attempt: Attempt, call_id: str) ->
         material.address(asked.body).hex(),
         [{"raw": asked.body.decode()}],
     )
-    return [draft(scope, said, attempt.step_id, attempt.number) for said in (started, requested)]
+    return [started, draft(scope, requested, attempt.step_id, attempt.number)]
 
 
 def _request(scope: RunScope, asked: Question, attempt: Attempt, call_id: str) -> Request:

@@ -94,8 +94,8 @@ def _event_id(scope: RunScope, event_type: str, version: int, data: Mapping[str,
     said = canonical.encode([event_type, version, to_json(dict(data), "data")])
     digest = material.digest("arguments", [], said)
     occurrence = scope.occurrence(f"fact:{event_type}", digest)
-    place = canonical.encode([step_path(), digest, occurrence])
-    return derived_id("evt", material.keyed("fact", [scope.run_id], place))
+    place = canonical.encode([step_path(), digest])
+    return derived_id("evt", material.keyed("derived-id", [scope.run_id, occurrence], place))
 
 
 def message_flow(admission_id: str | None) -> Flow[Any]:

@@ -12,10 +12,11 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from counterfoil.core import canonical
+from counterfoil.core.ids import derived_id
 from counterfoil.errors import Divergence
 from counterfoil.flow.context import RunScope, step_path
 from counterfoil.flow.event import Event
-from counterfoil.flow.requests import Events, Flow, Read
+from counterfoil.flow.requests import EventsById, Flow, Read
 
 COUNTED_TYPES = frozenset({"step.finished", "provider.responded"})
 """What the counts of ``run.finished`` are made of."""
@@ -40,7 +41,8 @@ ENTRY_TYPES = COUNTED_TYPES | frozenset(
 The claim is part of it, so only a run that begins has no history at all.
 """
 
-_BEGUN_TYPES = frozenset({"step.started", "provider.requested"})
+ATTEMPTS_LOOKED_UP = 4
+"""Attempts at one step that are looked up at a time; most steps have none that was left unfinished."""
 
 
 # ---- counts --------------------------------------------------------------------------------------------------------
@@ -170,14 +172,6 @@ def identify(scope: RunScope, kind: str, name: str, arguments: bytes) -> Identit
     return Identity(kind, name, path, memo, occurrence)
 
 
-@dataclass(frozen=True, slots=True)
-class Begun:
-    """An attempt of an earlier entry that has no end: its step, and how often it was tried."""
-
-    step_id: str
-    attempts: int
-
-
 class Record:
     """What the ledger held of this run when it was entered (``scope.part(Record)``).
 
@@ -188,7 +182,6 @@ class Record:
         self._scope = scope
         self._finished: dict[str, Event] = {}
         self._of_step: dict[str, Event] = {}
-        self._begun: dict[str, Begun] | None = None
         self._taken: set[str] = set()
         self._lock = threading.Lock()
         self.tally = Tally()
@@ -225,8 +218,8 @@ class Record:
         """The provider's last response or failure in this step."""
         return None if step_id is None else self._of_step.get(step_id)
 
-    def frontier(self, identity: Identity) -> Flow[Begun | None]:
-        """Go on live with this unit; returns what an earlier entry began of it.
+    def frontier(self, identity: Identity) -> Flow[list[Event]]:
+        """Go on live with this unit; returns the attempts at it that earlier entries began.
 
         Raises :class:`Divergence`, and parks the run, when the record holds another unit in this place; raises
         ``RunClosed`` when the run has ended.
@@ -234,11 +227,16 @@ class Record:
         self._scope.frontier(f"{identity.kind} step {identity.name}")
         if len(self._taken) < len(self._finished) and in_main_lane():
             self._refuse_other(identity)
-        if not self._scope.history:
-            return None
-        if self._begun is None:
-            self._begun = yield from _begun(self._scope)
-        return self._begun.get(identity.memo)
+        begun: list[Event] = []
+        # A run that just began has begun nothing before.
+        while self._scope.history and len(begun) % ATTEMPTS_LOOKED_UP == 0:
+            numbers = range(len(begun) + 1, len(begun) + 1 + ATTEMPTS_LOOKED_UP)
+            ids = tuple(attempt_event_id(self._scope, identity.memo, number) for number in numbers)
+            found: list[Event] = yield Read(EventsById(self._scope.stream_id, ids))
+            if not found:
+                break
+            begun += found
+        return begun
 
     def _refuse_other(self, identity: Identity) -> None:
         """In one lane every recorded unit comes before the first new one, so one left over is another program's."""
@@ -264,16 +262,7 @@ def _divergence(scope: RunScope, recorded: Event, found: Identity) -> Divergence
     )
 
 
-def _begun(scope: RunScope) -> Flow[dict[str, Begun]]:
-    """Units that earlier entries began, by memo. Read once, when a resumed run first goes on live."""
-    record: list[Event] = yield Read(Events(scope.stream_id, types=_BEGUN_TYPES, run_id=scope.run_id))
-    steps: dict[str, str] = {}
-    attempts: dict[str, int] = {}
-    for event in record:
-        step_id = event.header.step_id
-        if step_id is None:
-            continue
-        if event.type == "step.started":
-            steps.setdefault(event.data["memo"], step_id)
-        attempts[step_id] = max(attempts.get(step_id, 0), event.header.attempt or 1)
-    return {memo: Begun(step_id, attempts[step_id]) for memo, step_id in steps.items()}
+def attempt_event_id(scope: RunScope, memo: str, number: int) -> str:
+    """Id of the ``step.started`` of an attempt: made of run, step and number, so that the next entry finds it."""
+    material = scope.ports.material(scope.stream_id)
+    return derived_id("evt", material.keyed("derived-id", [scope.run_id, number], memo.encode()))

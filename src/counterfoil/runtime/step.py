@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from counterfoil.core import canonical
+from counterfoil.core.event import Draft
 from counterfoil.core.values import comparable, from_json, to_json
 from counterfoil.errors import InputError
 from counterfoil.flow.context import RunScope, inside_step
@@ -18,7 +19,14 @@ from counterfoil.flow.requests import Call, CallResult, Flow, NewId, Now, Raised
 from counterfoil.runtime import events
 from counterfoil.runtime.outcome import error_content, error_of, is_result
 from counterfoil.runtime.recording import draft, record, shown_name
-from counterfoil.runtime.resume import Identity, Record, identify, in_main_lane, main_lane
+from counterfoil.runtime.resume import (
+    Identity,
+    Record,
+    attempt_event_id,
+    identify,
+    in_main_lane,
+    main_lane,
+)
 
 _ENDED_FROM_OUTSIDE = (asyncio.CancelledError, KeyboardInterrupt, SystemExit)
 
@@ -50,8 +58,7 @@ def step_flow(
     attempt = yield from begin(scope, identity)
     with scope.in_flight(attempt.step_id):
         named = {} if attempt.shown == name else {"name": name}
-        started = events.step_started("code", attempt.shown, identity.memo, {"input": given, **named})
-        yield from record(scope, draft(scope, started, attempt.step_id, attempt.number))
+        yield from record(scope, started_draft(scope, attempt, {"input": given, **named}))
         answer: CallResult = yield Call(name, inside(identity, fn), args, dict(kwargs))
         return (yield from _end(scope, attempt, answer))
 
@@ -59,10 +66,25 @@ def step_flow(
 def begin(scope: RunScope, identity: Identity) -> Flow[Attempt]:
     """Go on live with a unit; a unit that an earlier entry left unfinished keeps its step and counts its attempts."""
     begun = yield from scope.part(Record).frontier(identity)
-    step_id: str = begun.step_id if begun is not None else (yield NewId("stp"))
+    step_id = begun[0].header.step_id if begun else None
+    if step_id is None:
+        step_id = yield NewId("stp")
     now: int = yield Now()
-    number = 1 if begun is None else begun.attempts + 1
-    return Attempt(identity, shown_name(scope, identity.name), step_id, number, now)
+    return Attempt(identity, shown_name(scope, identity.name), step_id, len(begun) + 1, now)
+
+
+def started_draft(scope: RunScope, attempt: Attempt, content: Mapping[str, Any]) -> Draft:
+    """The ``step.started`` of an attempt, under the id by which a later entry looks for it."""
+    identity = attempt.identity
+    said = events.step_started(identity.kind, attempt.shown, identity.memo, content)
+    return said.draft(
+        attempt_event_id(scope, identity.memo, attempt.number),
+        attempt.began_ms,
+        scope.actor,
+        run_id=scope.run_id,
+        step_id=attempt.step_id,
+        attempt=attempt.number,
+    )
 
 
 def inside(identity: Identity, fn: Callable[..., Any]) -> Callable[..., Any]:
