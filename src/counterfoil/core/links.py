@@ -223,7 +223,7 @@ class Links:
             return [
                 self._fault("inserted", expected, f"the row at {held.column} is passed over by the chain")
             ]
-        follows = after is not None and after.previous == held.digest
+        follows = (after.previous if after is not None else head_hash) == held.digest
         if follows and self._last_previous == held.previous:
             self._accept(held)
             return [
