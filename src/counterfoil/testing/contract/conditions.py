@@ -8,6 +8,7 @@ from counterfoil.errors import Fenced, GuardFailed, InvalidUnit, WrongSequence
 from counterfoil.store.rows import Absent, Guard, Patch, RowIs
 from counterfoil.store.unit import ANY, NONE, Receipt, Unit, at
 from counterfoil.testing.contract.case import PARCEL, SHELF, ContractCase, parcel
+from counterfoil.testing.events import SampleStream
 
 LEASE_MS = 30_000
 
@@ -46,6 +47,11 @@ class ConditionContract(ContractCase):
     def test_a_stream_just_created_is_at_sequence_0(self) -> None:
         stream = self.new_stream()
         self.append(stream.unit(stream.event(), expected=at(0)))
+
+    def test_a_stream_that_the_unit_itself_creates_is_at_sequence_0(self) -> None:
+        stream = SampleStream(self.ids)
+        self.refused(stream.unit(stream.event(), create=True, expected=at(1)), WrongSequence)
+        self.append(stream.unit(stream.event(), create=True, expected=at(0)))
 
     # ---- fencing ----
 
