@@ -40,7 +40,7 @@ def to_json(value: Any, path: str = "$") -> JSON:
     """The JSON form of a Python value: a copy in which everything beyond JSON is tagged.
 
     ``str int bool None list dict`` and floats with a fraction stay as they are. A mapping comes back as a dict, a
-    ``bytearray`` as bytes. Raises NotEncodable, TooDeep or IntegerTooLong with the path: naive datetimes, NaN,
+    ``bytearray`` as bytes, a named zone as its offset, a frozenset as a set where it need not be hashed. Raises NotEncodable, TooDeep or IntegerTooLong with the path: naive datetimes, NaN,
     infinities, classes that are not registered (subclasses of built-in types among them).
     """
     return _Encoder(path).value(value, None, 0)
@@ -273,13 +273,18 @@ class _Decoder:
             ) from failure
 
     def hashable(self, value: JSON, path: Path, depth: int) -> Any:
-        """As :meth:`value`, for a member of a set or a key: a set inside is frozen."""
-        found = self.value(value, path, depth)
-        return frozenset(found) if type(found) is set else found
+        """As :meth:`value`, for a member of a set or a key: sets inside are frozen."""
+        return _frozen(self.value(value, path, depth))
 
     def refused(self, what: str, path: Path, hint: str | None = None) -> NotDecodable:
         where = path_text(path, self.root)
         return NotDecodable(f"{what} at {where}", hint=hint, path=where)
+
+
+def _frozen(value: Any) -> Any:
+    if type(value) is set:
+        return frozenset(value)
+    return tuple(map(_frozen, value)) if type(value) is tuple else value
 
 
 def _text(value: JSON) -> str:
