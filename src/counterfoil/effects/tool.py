@@ -21,7 +21,7 @@ from counterfoil.flow.drive import adrive, drive
 from counterfoil.flow.requests import Flow
 
 P = ParamSpec("P")
-R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 T = TypeVar("T")
 
 TOUCHES: Final = frozenset({"money", "data", "access", "messages", "external"})
@@ -33,7 +33,7 @@ KEY_CHARACTERS_MAX: Final = 1_000
 _numbers = itertools.count(1)
 
 
-class Tool(Generic[P, R]):
+class Tool(Generic[P, R_co]):
     """A declared tool. Calling it inside a run performs it: intention, call, observation. Made by :func:`effect`.
 
     It looks like its function to whoever inspects it, without the ``idempotency_key`` that Counterfoil gives.
@@ -41,7 +41,7 @@ class Tool(Generic[P, R]):
 
     def __init__(
         self,
-        fn: Callable[P, R],
+        fn: Callable[P, R_co],
         *,
         name: str,
         version: str,
@@ -83,7 +83,7 @@ class Tool(Generic[P, R]):
             lookup, None if offered is None else offered | {KEY_PARAMETER}, "lookup", self.name
         )
 
-    def _look_like(self, fn: Callable[P, R]) -> None:
+    def _look_like(self, fn: Callable[P, R_co]) -> None:
         """Name, documentation and signature of the function; frameworks make the model's schema from them."""
         functools.update_wrapper(cast("Any", self), fn)
         looks: dict[str, Any] = {"__signature__": self.parameters.shown}
@@ -101,7 +101,7 @@ class Tool(Generic[P, R]):
 
     # ---- calling ----
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """Perform the tool in the run around this code; an async tool gives a coroutine.
 
         A sync tool called inside an async run runs in a thread while its caller waits; ``await tool.acall(…)`` waits
@@ -115,13 +115,13 @@ class Tool(Generic[P, R]):
                     hint="use `async with ledger.run(…)`, or declare a plain function",
                     tool=self.name,
                 )
-            return cast("R", self._perform_as_task(scope, args, kwargs))
-        return cast("R", self._perform(scope, args, kwargs))
+            return cast("R_co", self._perform_as_task(scope, args, kwargs))
+        return cast("R_co", self._perform(scope, args, kwargs))
 
     @overload
     async def acall(self: Tool[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs) -> T: ...
     @overload
-    async def acall(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
+    async def acall(self, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
     async def acall(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         """As calling, to be awaited: a sync tool then does not hold up the event loop."""
         scope = current_scope()
@@ -214,7 +214,7 @@ def effect(
     timeout_s: float = 30,
     repeatable: bool = False,
     provider_id: Callable[[Any], str | None] | None = None,
-) -> Callable[[Callable[P, R]], Tool[P, R]]:
+) -> Callable[[Callable[P, R_co]], Tool[P, R_co]]:
     """Declare a function that acts on the outside world.
 
     ``touches`` names what it reaches (``money data access messages external``), ``doubt`` what to do when its outcome
@@ -232,7 +232,7 @@ def effect(
         def refund(order: str, line: int, *, idempotency_key: str = "") -> dict: ...
     """
 
-    def declare(fn: Callable[P, R]) -> Tool[P, R]:
+    def declare(fn: Callable[P, R_co]) -> Tool[P, R_co]:
         tool = Tool(
             fn,
             name=name,

@@ -1,0 +1,353 @@
+"""The same call again: inside one entry, after a crash, in a run that has ended (case S11, DESIGN 7)."""
+
+from __future__ import annotations
+
+import pytest
+
+from counterfoil.effects import by_key, by_repeating, by_review, effect
+from counterfoil.errors import (
+    EffectFailed,
+    IdempotencyConflict,
+    NotDone,
+    Rejected,
+    RunClosed,
+    RunSuspended,
+    RunWaiting,
+)
+
+EFFECT_EVENTS = {"effect.intended", "effect.observed", "effect.repeated", "retry.decided"}
+WAIT = RunSuspended("the run stops here and is entered again", cause="input")
+
+
+class Counter:
+    """A tool that counts its calls and answers from a script; the last entry stays."""
+
+    def __init__(self, *answers):
+        self.calls = 0
+        self.answers = answers or (None,)
+
+    def __call__(self):
+        answer = self.answers[min(self.calls, len(self.answers) - 1)]
+        self.calls += 1
+        if isinstance(answer, BaseException):
+            raise answer
+        return {"call": self.calls} if answer is None else answer
+
+
+@pytest.fixture
+def declare():
+    def make(counter, **more):
+        settings = {"version": "1", "touches": set(), "doubt": by_review()} | more
+
+        def act(order="o-1", note=""):
+            return counter()
+
+        return effect("act", **settings)(act)
+
+    return make
+
+
+def run(ledger, dedupe="m1", conversation="case"):
+    return ledger.run("agent", conversation=conversation, message="please", dedupe=dedupe)
+
+
+# ---- inside one entry -------------------------------------------------------------------------------------------------
+
+
+def test_the_same_call_twice_is_one_effect_and_says_so(ledger, told, declare):
+    counter = Counter()
+    act = declare(counter)
+    with run(ledger):
+        assert act() == act() == {"call": 1}
+    assert counter.calls == 1
+    assert told() == ["effect.intended", "effect.observed", "effect.repeated"]
+
+
+def test_other_arguments_are_another_effect(ledger, declare):
+    counter = Counter()
+    act = declare(counter)
+    with run(ledger):
+        act("o-1")
+        act("o-2")
+    assert counter.calls == 2
+
+
+def test_a_repeatable_tool_acts_with_every_call(ledger, told, declare):
+    counter = Counter()
+    act = declare(counter, repeatable=True)
+    with run(ledger):
+        assert [act(), act()] == [{"call": 1}, {"call": 2}]
+    assert told() == ["effect.intended", "effect.observed"] * 2
+
+
+def test_a_tool_that_touches_nothing_looks_with_every_call(ledger, declare):
+    counter = Counter()
+    act = declare(counter, doubt=by_repeating())
+    with run(ledger):
+        act()
+        act()
+    assert counter.calls == 2
+
+
+def test_a_call_that_was_confirmed_not_done_may_be_made_again(ledger, declare):
+    counter = Counter(NotDone("busy"), NotDone("still busy"), "done")
+    act = declare(counter)
+    with run(ledger):
+        for _ in range(2):
+            with pytest.raises(NotDone):
+                act()
+        assert act() == "done"
+        assert act() == "done"
+    (row,) = ledger.effects()
+    assert (row["attempt"], row["state"], counter.calls) == (3, "succeeded", 3)
+
+
+def test_a_rejection_is_final(ledger, told, declare):
+    counter = Counter(Rejected("no"), "yes")
+    act = declare(counter)
+    with run(ledger):
+        for _ in range(2):
+            with pytest.raises(Rejected):
+                act()
+    assert counter.calls == 1
+    assert told() == ["effect.intended", "effect.observed", "effect.repeated"]
+
+
+# ---- the run entered again ---------------------------------------------------------------------------------------------
+
+
+def enter_again(world, work, times=3):
+    """Enter the same run several times, each time as another worker, and compare what it sees and records."""
+    outcomes, stories = [], []
+    for _ in range(times):
+        ledger = world.open()
+        with run(ledger):
+            outcomes.append(work())
+        stories.append([(event.sequence, event.type) for event in ledger.events("case", types=EFFECT_EVENTS)])
+    return outcomes, stories
+
+
+def attempt(call, *args):
+    """The call's result, or its error as text."""
+    try:
+        return call(*args)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+
+@pytest.mark.parametrize(
+    "answers,more",
+    [
+        ((None,), {}),
+        ((Rejected("no", limit=5),), {}),
+        ((NotDone("busy"),), {}),
+        ((NotDone("busy"), "done"), {}),
+        ((None,), {"repeatable": True}),
+        ((None,), {"doubt": by_repeating()}),
+        ((ValueError("no such order"),), {"doubt": by_repeating()}),
+        ((KeyError("o-1"), "there"), {"doubt": by_repeating()}),
+        ((None,), {"key": lambda order, **_: f"act:{order}"}),
+    ],
+    ids=str,
+)
+def test_entering_a_run_again_gives_every_call_its_recorded_outcome_and_records_nothing(
+    world, declare, answers, more
+):
+    counter = Counter(*answers)
+    act = declare(counter, **more)
+
+    def work():
+        return [attempt(act), attempt(act), attempt(act, "o-2")]
+
+    outcomes, stories = enter_again(world, work)
+    assert outcomes[1:] == outcomes[:-1]
+    assert stories[1:] == stories[:-1]
+    assert counter.calls <= 3
+
+
+def test_a_recorded_rejection_is_raised_again_with_what_it_said(world, declare):
+    act = declare(Counter(Rejected("over the limit", hint="ask for less", limit=5)))
+    for _ in range(2):
+        with run(world.open()), pytest.raises(Rejected, match="over the limit") as raised:
+            act()
+        assert (raised.value.hint, raised.value.limit) == ("ask for less", 5)
+
+
+def test_an_error_class_of_the_application_comes_back_as_a_failed_effect_that_names_it(world, declare):
+    class OrderGone(Exception):
+        pass
+
+    act = declare(Counter(OrderGone("o-1")), doubt=by_repeating())
+    with run(world.open()), pytest.raises(OrderGone):
+        act()
+    with run(world.open()), pytest.raises(EffectFailed, match="o-1"):
+        act()
+
+
+def test_a_run_that_goes_on_after_its_record_acts_again(world, declare):
+    counter = Counter()
+    act = declare(counter)
+    with pytest.raises(RunWaiting), run(world.open()):
+        act("o-1")
+        raise WAIT
+    with run(world.open()):
+        act("o-1")
+        act("o-2")
+    assert counter.calls == 2
+
+
+def test_a_repeat_that_was_not_recorded_before_is_recorded_now(world, declare):
+    act = declare(Counter())
+    with pytest.raises(RunWaiting), run(world.open()):
+        act()
+        raise WAIT
+    ledger = world.open()
+    with run(ledger):
+        act()
+        act()
+        act()
+    types = [event.type for event in ledger.events("case", types=EFFECT_EVENTS)]
+    assert types == ["effect.intended", "effect.observed", "effect.repeated", "effect.repeated"]
+
+
+def test_a_call_inside_a_memoised_step_is_not_mistaken_for_one_outside(world, declare):
+    counter = Counter()
+    act = declare(counter, repeatable=True)
+
+    def work(entered):
+        entered.step("inner", lambda: act())
+        return act()
+
+    with pytest.raises(RunWaiting), run(world.open()) as first:
+        first.step("inner", lambda: act())
+        raise WAIT
+    with run(world.open()) as second:
+        assert work(second) == {"call": 2}
+    with run(world.open()) as third:
+        assert work(third) == {"call": 2}
+    assert counter.calls == 2
+
+
+# ---- a run that has ended -----------------------------------------------------------------------------------------------
+
+
+def test_an_ended_run_hands_out_its_record_and_does_nothing_new(world, declare):
+    counter = Counter()
+    act = declare(counter)
+    with run(world.open()):
+        act("o-1")
+    with run(world.open()):
+        assert act("o-1") == {"call": 1}
+        with pytest.raises(RunClosed):
+            act("o-2")
+        with pytest.raises(RunClosed):
+            act("o-1")
+    assert counter.calls == 1
+
+
+def test_another_run_of_the_conversation_acts_anew_without_a_business_key(world, declare):
+    counter = Counter()
+    act = declare(counter)
+    for dedupe in ("m1", "m2"):
+        with run(world.open(), dedupe):
+            act()
+    assert counter.calls == 2
+
+
+# ---- business keys ------------------------------------------------------------------------------------------------------
+
+
+def by_order(order, **_):
+    return f"act:{order}"
+
+
+def test_a_business_key_is_one_effect_for_every_run_and_conversation(world, declare):
+    counter = Counter()
+    act = declare(counter, key=by_order)
+    with run(world.open()):
+        act("o-1")
+    ledger = world.open()
+    with run(ledger, "m2", "other"):
+        assert act("o-1") == {"call": 1}
+    assert counter.calls == 1
+    (repeated,) = ledger.events("other", types={"effect.repeated"})
+    (first,) = ledger.events("case", types={"effect.intended"})
+    assert repeated.data == {"effect_id": first.data["effect_id"], "first": first.event_id}
+
+
+def test_a_repeat_of_another_runs_effect_is_silent_when_the_run_is_entered_again(world, declare):
+    act = declare(Counter(), key=by_order)
+    with run(world.open()):
+        act("o-1")
+    with pytest.raises(RunWaiting), run(world.open(), "m2", "other"):
+        act("o-1")
+        raise WAIT
+    ledger = world.open()
+    for _ in range(2):
+        with run(ledger, "m2", "other"):
+            assert act("o-1") == {"call": 1}
+    assert len(list(ledger.events("other", types={"effect.repeated"}))) == 1
+
+
+def test_other_arguments_under_a_key_are_a_conflict_that_shows_both(world, declare):
+    counter = Counter()
+    act = declare(counter, key=by_order)
+    with run(world.open()):
+        act("o-1", note="blue")
+        with pytest.raises(IdempotencyConflict) as conflict:
+            act("o-1", note="red")
+    with run(world.open(), "m2", "other"), pytest.raises(IdempotencyConflict):
+        act("o-1", note="green")
+    assert conflict.value.recorded in conflict.value.message
+    assert conflict.value.given in conflict.value.message
+    assert conflict.value.recorded != conflict.value.given
+    assert "blue" not in str(conflict.value)
+    assert counter.calls == 1
+
+
+def test_another_tool_under_a_key_is_a_conflict(world, declare):
+    act = declare(Counter(), key=by_order)
+    other = effect("other", version="1", touches=set(), doubt=by_review(), key=by_order)(
+        lambda order, note="": None
+    )
+    with run(world.open()):
+        act("o-1")
+        with pytest.raises(IdempotencyConflict, match="act"):
+            other("o-1")
+
+
+def test_a_new_version_of_the_tool_is_the_same_effect(world, declare):
+    counter = Counter()
+    with run(world.open()):
+        declare(counter, key=by_order)("o-1")
+    with run(world.open(), "m2", "other"):
+        assert declare(counter, key=by_order, version="2")("o-1") == {"call": 1}
+
+
+def test_an_effect_that_another_run_confirmed_not_done_may_be_taken_over(world, declare):
+    counter = Counter(NotDone("busy"), "done")
+    act = declare(counter, key=by_order, doubt=by_key())
+    with run(world.open()), pytest.raises(NotDone):
+        act("o-1")
+    ledger = world.open()
+    with run(ledger, "m2", "other"):
+        assert act("o-1") == "done"
+    first, second = sorted(ledger.effects(), key=lambda row: row["effect_id"])
+    assert (first["state"], second["state"]) == ("failed", "succeeded")
+    (intended,) = ledger.events("other", types={"effect.intended"})
+    assert intended.content["takes_over"] == first["effect_id"]
+
+
+def test_the_run_whose_key_was_taken_over_gets_the_other_runs_outcome(world, declare):
+    counter = Counter(NotDone("busy"), "done")
+    act = declare(counter, key=by_order)
+    with pytest.raises(RunWaiting), run(world.open()):
+        attempt(act, "o-1")
+        raise WAIT
+    with run(world.open(), "m2", "other"):
+        act("o-1")
+    with run(world.open()):
+        with pytest.raises(NotDone):
+            act("o-1")
+        assert act("o-1") == "done"
+    assert counter.calls == 2

@@ -1,0 +1,254 @@
+"""Recovery of an effect whose worker is gone: after its deadline, by its recorded rule, by any number of workers."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from counterfoil.effects import Found, by_key, by_lookup, by_repeating, by_review, effect, events
+from counterfoil.effects.outcome import Verdict
+from counterfoil.effects.recover import recover_effect
+from counterfoil.effects.registry import own_tools
+from counterfoil.errors import RunWaiting
+from counterfoil.flow.context import RunScope
+from counterfoil.flow.drive import drive, watched
+from counterfoil.flow.requests import Entry, UnitDraft
+from counterfoil.testing.crash import Crash, Life
+from counterfoil.testing.truth import check_truth
+
+
+def declare(provider, doubt, **more):
+    settings = {"version": "1", "touches": {"money"}, "doubt": doubt} | more
+
+    @effect("pay", **settings)
+    def pay(order: str, *, idempotency_key: str = ""):
+        return provider.send(idempotency_key=idempotency_key, order=order)
+
+    return pay
+
+
+class DiesInCall(Life):
+    """A worker that dies at its first call outside: after it was carried out, or before it was made."""
+
+    def __init__(self, sent):
+        super().__init__()
+        self.sent = sent
+
+    def before(self, request):
+        super().before(request)
+        if not self.sent and self.requests[-1].startswith("call pay"):
+            self.alive = False
+            self.check()
+
+    def after(self, request):
+        super().after(request)
+        if self.sent and self.requests[-1].startswith("call pay"):
+            self.alive = False
+            self.check()
+
+
+@pytest.fixture
+def left_in_doubt(world):
+    """Leave an effect intended and not observed; ``sent`` says whether its call reached the provider."""
+
+    def leave(pay, *, sent, order="o-1"):
+        life = DiesInCall(sent)
+        ledger = world.open(life)
+        with (
+            pytest.raises(Crash),
+            watched(life),
+            ledger.run("agent", conversation="case", message="m", dedupe="m1"),
+        ):
+            pay(order)
+
+    return leave
+
+
+def resume(world, pay):
+    with world.open().run("agent", conversation="case", message="m", dedupe="m1"):
+        return pay("o-1")
+
+
+@pytest.mark.parametrize("sent", [True, False])
+def test_by_key_sends_the_same_key_again(world, ledger, provider, left_in_doubt, sent):
+    pay = declare(provider, by_key())
+    left_in_doubt(pay, sent=sent)
+    world.time_passes()
+    report = ledger.recover()
+    assert [(entry.done, entry.state) for entry in report.effects] == [("decided", "succeeded")]
+    assert provider.booked() == 1
+    assert resume(world, pay)["id"] == "re_1"
+    assert len(set(provider.requests)) == 1
+
+
+def test_by_lookup_asks_and_believes_what_it_finds(world, ledger, provider, left_in_doubt, told):
+    pay = declare(provider, by_lookup(provider.find))
+    left_in_doubt(pay, sent=True)
+    world.time_passes()
+    ledger.recover()
+    assert told("source")[-1] == ("effect.observed", "lookup")
+    assert resume(world, pay)["id"] == "re_1"
+    assert len(provider.requests) == 1
+
+
+def test_by_lookup_alone_asks_a_human_when_nothing_is_found(world, ledger, provider, left_in_doubt):
+    pay = declare(provider, by_lookup(provider.find))
+    left_in_doubt(pay, sent=False)
+    world.time_passes()
+    report = ledger.recover()
+    assert [(entry.done, entry.state) for entry in report.effects] == [("review", "in_review")]
+    assert provider.requests == []
+    with pytest.raises(RunWaiting):
+        resume(world, pay)
+    assert provider.requests == []
+
+
+def test_by_lookup_then_key_sends_what_never_arrived(world, ledger, provider, left_in_doubt):
+    pay = declare(provider, by_lookup(provider.find, then=by_key()))
+    left_in_doubt(pay, sent=False)
+    world.time_passes()
+    ledger.recover()
+    assert provider.booked() == 1
+    assert resume(world, pay)["id"] == "re_1"
+
+
+def test_by_review_asks_a_human_even_without_the_tools_code(world, ledger, provider, left_in_doubt):
+    left_in_doubt(declare(provider, by_review()), sent=True)
+    world.time_passes()
+    with own_tools():
+        report = ledger.recover()
+    assert [entry.done for entry in report.effects] == ["review"]
+
+
+def test_by_repeating_looks_again(world, ledger, provider, left_in_doubt):
+    pay = declare(provider, by_repeating(), touches=set())
+    left_in_doubt(pay, sent=True)
+    world.time_passes()
+    ledger.recover()
+    assert ledger.effects()[0]["state"] == "succeeded"
+    assert len(provider.requests) == 2
+
+
+def test_nothing_is_asked_before_the_deadline(world, ledger, provider, left_in_doubt):
+    pay = declare(provider, by_lookup(provider.find), timeout_s=600)
+    left_in_doubt(pay, sent=True)
+    row = ledger.effects()[0]
+    world.clock.advance(599_000)
+    scope = _scope(ledger, row)
+    done = drive(recover_effect(row, pay, scope), ledger.ports)
+    assert (done.done, done.state) == ("left", "intended")
+    assert provider.lookups == 0
+    world.clock.advance(1_000)
+    assert drive(recover_effect(row, pay, scope), ledger.ports).done == "decided"
+
+
+def test_without_the_tools_code_the_effect_is_listed_and_left(world, ledger, provider, left_in_doubt):
+    left_in_doubt(declare(provider, by_lookup(provider.find)), sent=True)
+    world.time_passes()
+    with own_tools():
+        report = ledger.recover()
+    assert report.tools_missing == ["pay"]
+    assert [entry.done for entry in report.effects] == ["left"]
+    assert ledger.effects()[0]["state"] == "intended"
+
+
+def test_arguments_that_no_longer_fit_the_tool_are_not_sent(world, ledger, provider, left_in_doubt):
+    left_in_doubt(declare(provider, by_key()), sent=True)
+    world.time_passes()
+
+    @effect("pay", version="2", touches={"money"}, doubt=by_key())
+    def pay(order_number: str, *, idempotency_key: str = ""):
+        return provider.send(idempotency_key=idempotency_key, order=order_number)
+
+    with own_tools():
+        row = ledger.effects()[0]
+        done = drive(recover_effect(row, pay, _scope(ledger, row)), ledger.ports)
+    assert done.done == "review"
+    assert [review["cause"] for review in ledger.reviews()] == ["schema_changed"]
+    assert len(provider.requests) == 1
+
+
+def test_an_effect_that_is_decided_is_left_in_peace(world, ledger, provider):
+    pay = declare(provider, by_key())
+    with ledger.run("agent", conversation="case", message="m", dedupe="m1"):
+        pay("o-1")
+    row = ledger.effects()[0]
+    world.time_passes()
+    done = drive(recover_effect(row, pay, _scope(ledger, row)), ledger.ports)
+    assert (done.done, done.state) == ("nothing", "succeeded")
+    assert len(provider.requests) == 1
+
+
+def test_a_second_recovery_finds_nothing_to_do(world, ledger, provider, left_in_doubt):
+    left_in_doubt(declare(provider, by_lookup(provider.find)), sent=True)
+    world.time_passes()
+    ledger.recover()
+    assert world.open().recover().effects == []
+
+
+def test_a_recoverer_that_was_overtaken_by_another_writes_nothing(world, ledger, provider, left_in_doubt):
+    """Two recoveries look at the same effect; the second claims while the first asks the provider."""
+    other = world.open()
+
+    def find(**what):
+        if provider.lookups == 0:
+            provider.lookups += 1
+            world.time_passes()
+            assert [entry.done for entry in other.recover().effects] == ["decided"]
+        return provider.find(**what)
+
+    left_in_doubt(declare(provider, by_lookup(find)), sent=True)
+    world.time_passes()
+    report = ledger.recover()
+    assert [entry.done for entry in report.effects] == ["live"]
+    observed = list(ledger.events("case", types={"effect.observed"}))
+    assert len(observed) == 1
+    check_truth(ledger)
+
+
+def test_a_late_answer_during_recovery_is_not_overwritten(world, ledger, provider, left_in_doubt):
+    def find(**_):
+        row = ledger.effects()[0]
+        attempt = events.Attempt(row["effect_id"], 1, row["intended_event_id"])
+        draft = events.late_observed(
+            _scope(ledger, row), attempt, Verdict("succeeded", {"result": "late"}), 1
+        )
+        ledger.ports.append(UnitDraft((Entry(row["stream_id"], (draft,)),)))
+        return Found("succeeded", "looked up")
+
+    pay = declare(provider, by_lookup(find))
+    left_in_doubt(pay, sent=True)
+    world.time_passes()
+    ledger.recover()
+    check_truth(ledger)
+    with world.open().run("agent", conversation="case", message="m", dedupe="m1"):
+        assert pay("o-1") == "late"
+
+
+def test_an_async_tool_is_recovered_from_sync_code(world, ledger, provider, left_in_doubt):
+    @effect("pay", version="1", touches={"money"}, doubt=by_lookup(provider.afind))
+    async def pay(order: str, *, idempotency_key: str = ""):
+        return await provider.asend(idempotency_key=idempotency_key, order=order)
+
+    life = DiesInCall(sent=True)
+
+    async def work():
+        async with world.open(life).run("agent", conversation="case", message="m", dedupe="m1"):
+            await pay("o-1")
+
+    with pytest.raises(Crash), watched(life):
+        asyncio.run(work())
+    world.time_passes()
+    assert [entry.done for entry in ledger.recover().effects] == ["decided"]
+    assert len(provider.requests) == 1
+
+
+def _scope(ledger, row):
+    head = ledger.store.head(row["stream_id"])
+    lease = head.lease
+    if lease is None or lease.expires_at_ms <= ledger.ports.now_ms():
+        lease = ledger.store.claim(head.stream_id, "recovery", 30_000, head.token).lease
+    return RunScope(
+        ledger.ports, stream_id=row["stream_id"], run_id=row["run_id"], agent="agent", lease=lease
+    )
