@@ -219,9 +219,10 @@ async def _idle(scope: RunScope) -> None:
     def wake() -> None:
         loop.call_soon_threadsafe(idle.set)
 
+    patience_s = _patience_s(scope)
     scope.when_idle(wake)
     with suppress(TimeoutError):
-        await asyncio.wait_for(idle.wait(), _patience_s(scope))
+        await asyncio.wait_for(idle.wait(), patience_s)
 
 
 async def _to_the_end(work: Coroutine[Any, Any, T]) -> T:
