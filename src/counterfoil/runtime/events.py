@@ -142,7 +142,10 @@ def admission_rejected(
     admission_id: str, message: Any, dedupe: str | None, run_id: str | None, key: KeyMaterial | None = None
 ) -> Said:
     """The input was refused; it is kept as content so that nobody has to ask for it again."""
-    data = {"admission_id": admission_id, "cause": "policy"} | ({} if run_id is None else {"run_id": run_id})
+    # Without a run in the way it is the conversation itself that takes nothing more.
+    data = {"admission_id": admission_id} | (
+        {"cause": "closed"} if run_id is None else {"cause": "policy", "run_id": run_id}
+    )
     return Said("admission.rejected", data, {"message": message} | _present(dedupe=dedupe), key)
 
 

@@ -8,6 +8,10 @@ from counterfoil.errors import CounterfoilError, LeaseLost
 from counterfoil.flow.context import LEASE_RENEW_MS, LEASE_TTL_MS, RunScope
 
 
+KEPT_MS = LEASE_TTL_MS - LEASE_RENEW_MS + 1
+"""What is left of a lease after a beat, at least: each beat of a regular heart renews, to the whole length."""
+
+
 class Heartbeat:
     """Renews the leases of the scopes that were added, every 10 s, without events.
 
@@ -42,7 +46,7 @@ class Heartbeat:
             scopes = list(self._scopes)
         for scope in scopes:
             try:
-                scope.hold_lease(scope.ports.now_ms() + LEASE_TTL_MS)
+                scope.hold_lease(scope.ports.now_ms() + KEPT_MS)
             except LeaseLost:
                 self.remove(scope)
             except CounterfoilError:

@@ -13,7 +13,7 @@ from counterfoil.runtime import rows
 from counterfoil.runtime.decide import Situation
 from counterfoil.runtime.events import WhileRunning, WhileSuspended
 from counterfoil.runtime.spec import RunSpec
-from counterfoil.runtime.state import RUNNING, SUSPENDED, RunState
+from counterfoil.runtime.state import RUNNING, STARTED, SUPERSEDED, SUSPENDED, RunState
 from counterfoil.store.rows import Row
 from counterfoil.store.unit import Lease
 
@@ -75,7 +75,7 @@ def _look_at(ports: Ports, spec: RunSpec, stream_id: str, admission: Row | None)
         # Read again behind the head: what was found before it may have moved on.
         admission = yield Read(RowOf(rows.ADMISSIONS, (admission["admission_id"],)))
     conversation: Row | None = yield Read(RowOf(rows.CONVERSATIONS, (stream_id,)))
-    own = yield from _run(None if admission is None else cast("str | None", admission["run_id"]))
+    own = yield from _own_run(admission)
     running = yield from _in_slot(stream_id, RUNNING)
     suspended = yield from _in_slot(stream_id, SUSPENDED)
     base = _policies(spec, conversation)
@@ -128,10 +128,11 @@ def _same(ports: Ports, spec: RunSpec, admission: Row) -> bool:
     return mine == admission["message_index"]
 
 
-def _run(run_id: str | None) -> Flow[RunState | None]:
-    if run_id is None:
+def _own_run(admission: Row | None) -> Flow[RunState | None]:
+    """The run that this admission started; one it merely joined is not its own."""
+    if admission is None or admission["state"] not in {STARTED, SUPERSEDED}:
         return None
-    row: Row | None = yield Read(RowOf(rows.RUNS, (run_id,)))
+    row: Row | None = yield Read(RowOf(rows.RUNS, (admission["run_id"],)))
     return None if row is None else rows.run_of_row(row)
 
 

@@ -190,7 +190,7 @@ def test_an_absorbed_input_that_was_never_read_gets_its_own_turn(world, ledger):
         world.worker().run("a", conversation="c", message="also", dedupe="2").__enter__()
     assert types_of(ledger, "c")[-1] == "admission.released"
     with world.worker().run("a", conversation="c", message="also", dedupe="2") as own:
-        assert own.message == "also"
+        assert (own.message, own.done) == ("also", False)
 
 
 def test_an_absorbed_input_delivered_again_is_told_the_same(world, ledger):
