@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -65,23 +67,34 @@ class TamperCase:
     """Two conversations and the tenant's configuration stream; the first conversation has 8 events."""
 
     def __init__(self, directory: Path, *, content: str = "sealed", seed: int = 0) -> None:
-        self.directory = directory
         self.content = content
+        self.seed = seed
         self.ledger = LEDGER if seed == 0 else LEDGER[:-1] + str(seed)
         self.ids = SequentialIds(seed)
         self.clock = ManualClock()
         self.registry = registry()
-        self.provider = FileKeyProvider(directory / "kek", SequentialIds(f"kek {seed}"))
-        self.store = open_sqlite(
-            directory, tables=FEATURE.tables, create=True, ledger_id=self.ledger, clock=self.clock
-        )
-        self.keys = SqliteKeyStore(directory / "keys.db", create=True)
-        self.writer = self.keyring()
+        self._open(directory, create=True)
         self.config = self.new_stream("system/config")
         self.writer.index_key(self.config.stream_id)
         self.genesis = self.new_stream("conversation")
         self.other = self.new_stream("conversation")
         self.fill()
+
+    def copied(self, directory: Path) -> TamperCase:
+        """The same ledger in another directory; this one must be closed."""
+        shutil.copytree(self.directory, directory)
+        made = copy.copy(self)
+        made._open(directory, create=False)
+        return made
+
+    def _open(self, directory, *, create):
+        self.directory = directory
+        self.provider = FileKeyProvider(directory / "kek", SequentialIds(f"kek {self.seed}"))
+        self.store = open_sqlite(
+            directory, tables=FEATURE.tables, create=create, ledger_id=self.ledger, clock=self.clock
+        )
+        self.keys = SqliteKeyStore(directory / "keys.db", create=create)
+        self.writer = self.keyring()
         self.raw = self._behind("ledger.db")
         self.raw_keys = self._behind("keys.db")
 

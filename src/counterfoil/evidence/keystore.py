@@ -24,13 +24,14 @@ class KeyScope:
     """What the walk over the streams leaves for the check of the key store.
 
     ``named`` are keys whose fault was named at an event; ``destroyed`` those that certificates say are gone;
-    ``tenants`` are the tenants of streams, ``untrusted`` streams whose genesis was changed. ``expected`` is the id of
-    the key store that the ledger records.
+    ``tenants`` are the tenants of streams, ``configs`` their streams of settings, ``untrusted`` streams whose genesis
+    was changed. ``expected`` is the id of the key store that the ledger records.
     """
 
     named: frozenset[str] = frozenset()
     destroyed: frozenset[str] = frozenset()
     tenants: frozenset[str] = frozenset()
+    configs: frozenset[str] = frozenset()
     untrusted: frozenset[str] = frozenset()
     expected: str | None = None
 
@@ -72,6 +73,11 @@ class _KeyCheck:
         counts.keys += count.keys
         sealed = self._check_rows()
         self._check_epochs(sealed=sealed)
+        for config in sorted(self._scope.configs):
+            # The index key is made before the stream of settings, and the first row that needs it comes after.
+            if self._keyring.store.get(index_key_id(config)) is None:
+                what = "the tenant's index key is absent: names and keys from outside cannot be looked up"
+                self._collector.fault("content_missing", what, config)
 
     def _check_rows(self) -> bool:
         """What a row says of itself is right; does it also belong to something? True if any key is wrapped."""

@@ -92,9 +92,9 @@ class StreamOrder:
             return
         if self._is_beyond(sequence):
             self._doubled.append(sequence)
-            self._found(
-                "inserted", "the head row ends before it, with the hash of the event there", sequence, None
-            )
+            if not seen.named:
+                what = "the head row ends before it, with the hash of the event there"
+                self._found("inserted", what, sequence, None)
             return
         if sequence == self.last + 1:
             self._follow(seen, sequence)

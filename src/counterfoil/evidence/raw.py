@@ -19,8 +19,8 @@ RawEvent = tuple[Any, ...]
 Position, sequence, event id, event type, run id, recorded at (ms), header, hash; then part and record, or None twice.
 """
 
-Parts = tuple[str, ...]
-"""Commitment, key id ("" for the stream key) and sha256 of each part in a header, one after the other."""
+Parts = tuple[str | None, ...]
+"""Commitment, key id (None for the stream key) and sha256 of each part in a header, one after the other."""
 
 
 @runtime_checkable

@@ -11,7 +11,7 @@ from counterfoil.core.genesis import Genesis, genesis_hash, parse_genesis
 from counterfoil.core.ids import is_id
 from counterfoil.errors import CounterfoilError, InvalidForm, StreamNotFound, UnknownFormat
 from counterfoil.evidence.collector import Collector
-from counterfoil.evidence.content import Records, StreamKeys
+from counterfoil.evidence.content import Certificates, Records, StreamKeys
 from counterfoil.evidence.custody import Custody, Imported, imports
 from counterfoil.evidence.examine import shown
 from counterfoil.evidence.keystore import KeyScope, check_keys
@@ -28,6 +28,8 @@ from counterfoil.store.unit import StoredStream
 
 PAGE_STREAMS: Final = 200
 STRAYS_MAX: Final = 1000
+
+CONFIG: Final = "system/config"
 
 NEVER_COVERED: Final = (
     ("the order between streams, and feed positions", "each stream is a chain of its own"),
@@ -98,6 +100,7 @@ class _Verification:
         self._named_keys: set[str] = set()
         self._tenants: set[str] = set()
         self._untrusted: set[str] = set()
+        self._configs: set[str] = set()
 
     # ---- streams -------------------------------------------------------------------------------------------------
 
@@ -139,6 +142,8 @@ class _Verification:
         else:
             self._check_columns(stored, trusted)
             self._tenants.add(trusted.tenant)
+            if trusted.kind == CONFIG:
+                self._configs.add(name)
         self._walk(stored, name, trusted, () if first is None else chain((first,), pages))
         if unread is not None and (vouched or not collector.found_here):
             self._fault(
@@ -171,7 +176,7 @@ class _Verification:
             lambda kind, what, first, last: self._fault(kind, what, name, first, last),
         )
         custody = None if genesis is None else Custody(self._ledger_id, genesis, self.scope.collector)
-        records = self._records(genesis)
+        records = self._records(stored, name, genesis)
         walk = StreamWalk(self.scope, name, order, records, custody)
         walk.run(pages)
         order.finish()
@@ -179,15 +184,18 @@ class _Verification:
             known = None if custody.home == self._ledger_id else self._known_imports()
             custody.finish(order.last, order.tips, known)
 
-    def _records(self, genesis: Genesis | None) -> Records | None:
+    def _records(self, stored: StoredStream, name: str, genesis: Genesis | None) -> Records | None:
         if self._level == "chain":
             return None
-        if genesis is None:
+        collector = self.scope.collector
+        certificates = Certificates(self._reader, stored.stream_id)
+        keys = None
+        if self._level == "content" and genesis is not None:
+            keys = StreamKeys(genesis, self._keyring, certificates, collector, self._named_keys)
+        elif self._level == "content":
             why = "the genesis that says how they are made was changed or cannot be read"
-            self.scope.collector.leave_out("the records of a stream", why, 1)
-            return None
-        keys = StreamKeys(self._reader, genesis, self.scope.collector, self._keyring, self._named_keys)
-        return Records(keys, self.scope.collector, self.scope.counts, opening=self._level == "content")
+            collector.leave_out("the content of records of a stream", why, 1)
+        return Records(name, certificates, collector, self.scope.counts, keys)
 
     def _head(self, stored: StoredStream, name: str) -> tuple[int, str] | None:
         head = stored.head
@@ -222,6 +230,7 @@ class _Verification:
             destroyed=frozenset(self.scope.destroyed),
             tenants=frozenset(self._tenants),
             untrusted=frozenset(self._untrusted),
+            configs=frozenset(self._configs),
             expected=key_store_id,
         )
         found = check_keys(self._reader, self._keyring, keys, collector, counts)
