@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from operator import call
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from counterfoil.core.forms import is_decimal, is_digest, is_event_type, is_label, is_name, is_tag, is_time
 from counterfoil.core.ids import ID_FORMS, PREFIXES, is_id
@@ -14,6 +14,9 @@ from counterfoil.core.limits import DATA_LIST_MAX, HEADER_INTEGER_MAX
 from counterfoil.errors import InvalidForm
 
 Check = Callable[[Any], bool]
+
+holds: Final = cast("Callable[[Check, Any], bool]", call)
+"""``holds(check, value)`` is ``check(value)``; written in C, so that many checks run in one ``map``."""
 
 _FIELD_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,63}").fullmatch
 _NOTATION: Final = re.compile(
@@ -184,7 +187,7 @@ class DataCheck:
             checks = tuple(self._checks[name] for name in names)
             if len(self._shapes) < _SHAPES_KEPT_MAX:
                 self._shapes[names] = checks
-        if all(map(call, checks, data.values())):
+        if all(map(holds, checks, data.values())):
             return None
         return next(name for name in names if not self._checks[name](data[name]))
 

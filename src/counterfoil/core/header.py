@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from operator import call
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import orjson
@@ -11,7 +10,7 @@ import orjson
 from counterfoil.core import shape
 from counterfoil.core.canonical import fits_header, not_canonical
 from counterfoil.core.event_types import CLASSES
-from counterfoil.core.fields import is_flat, is_integer
+from counterfoil.core.fields import holds, is_flat, is_integer
 from counterfoil.core.forms import is_digest, is_event_type, is_label, is_tag, is_time
 from counterfoil.core.genesis import shown_ctx
 from counterfoil.core.ids import ID_FORMS, is_id
@@ -247,7 +246,7 @@ def _faulty_member(raw: dict[str, Any]) -> str | None:
         checks = tuple(MEMBERS[name][0] for name in names)
         if len(_shapes) < _SHAPES_KEPT_MAX:
             _shapes[names] = checks
-    if all(map(call, checks, raw.values())):
+    if all(map(holds, checks, raw.values())):
         return None
     return next(name for name in names if not MEMBERS[name][0](raw[name]))
 

@@ -70,7 +70,7 @@ class _Encoder:
         if kind is dict:
             return self.mapping(value, path, depth)
         if kind is list:
-            return [self.value(item, (path, place), depth + 1) for place, item in enumerate(value)]
+            return self.items(value, path, depth + 1)
         tagged = _TAGGED.get(kind)
         if tagged is not None:
             return tagged(self, value, path, depth)
@@ -90,15 +90,26 @@ class _Encoder:
         self.need(1, path, depth)
         return {"$float": whole_float_text(value)}
 
+    def items(self, value: list[Any], path: Path, depth: int) -> list[JSON]:
+        # Most of what content holds is text: it is taken here, without a call for each.
+        return [
+            item if type(item) is str else self.value(item, (path, place), depth)
+            for place, item in enumerate(value)
+        ]
+
     def mapping(self, value: Mapping[Any, Any], path: Path, depth: int) -> JSON:
         literal = False
         for name in value:
             if type(name) is not str:
                 return self.pairs(value, path, depth)
-            literal = literal or name.startswith("$")
+            if name[:1] == "$":
+                literal = True
         below = depth + 2 if literal else depth + 1
         self.need(below - depth, path, depth)
-        members = {name: self.value(item, (path, name), below) for name, item in value.items()}
+        members = {
+            name: item if type(item) is str else self.value(item, (path, name), below)
+            for name, item in value.items()
+        }
         return {"$literal": members} if literal else members
 
     def pairs(self, value: Mapping[Any, Any], path: Path, depth: int) -> JSON:
