@@ -150,7 +150,7 @@ class Store(Reader, Protocol):
         ...
 
     def release(self, lease: Lease) -> None:
-        """Give the lease up; nothing happens if it is no longer held. The token stays."""
+        """Give the lease up; nothing happens if it is no longer held or its stream is gone. The token stays."""
         ...
 
     def save_checkpoint(self, checkpoint: Checkpoint) -> None:

@@ -17,7 +17,7 @@ def __getattr__(name: str) -> Any:
     # The suites need pytest, which a program that only wants a manual clock need not have.
     if name not in {"FaultContract", "KeyStoreContract", "StoreContract"}:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if "pytest" in sys.modules:
+    if "pytest" in sys.modules and "counterfoil.testing.contract" not in sys.modules:
         # Failing assertions of the shipped suite then show both sides, as those of the user's own tests do.
         sys.modules["pytest"].register_assert_rewrite("counterfoil.testing.contract")
     from counterfoil.testing import contract

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from counterfoil.abc.time import Clock
 from counterfoil.adapters.memory import tables as rows_
-from counterfoil.adapters.memory.appending import Plan, check_unit, plan, record
+from counterfoil.adapters.memory.appending import check_unit, plan, record
 from counterfoil.adapters.memory.state import StateReader, empty_state
 from counterfoil.adapters.memory.tables import Table
 from counterfoil.errors import (
@@ -30,7 +30,6 @@ from counterfoil.store.unit import (
     Head,
     Lease,
     Outcome,
-    Receipt,
     Refusal,
     Unit,
 )
@@ -83,6 +82,8 @@ class MemoryStore(StateReader):
         """See ``Store.claim``."""
         with self._lock:
             self._check_usable()
+            if unit is not None:
+                check_unit(self._state, unit)
             now = self._clock.now_ms()
             head = self._claimable_head(stream_id, unit)
             if head.token != expect_token:
@@ -94,7 +95,7 @@ class MemoryStore(StateReader):
                     lease=head.lease,
                 )
             lease = Lease(stream_id, expect_token + 1, owner, now + ttl_ms)
-            planned = None if unit is None else self._plan(unit, tokens={stream_id: lease.token})
+            planned = None if unit is None else plan(self._state, unit, now, {stream_id: lease.token})
             receipt = None if planned is None else record(self._state, planned)
             stream = self._state.streams[stream_id]
             stream.head = replace(stream.head, token=lease.token, lease=lease)
@@ -170,13 +171,10 @@ class MemoryStore(StateReader):
 
     def _append_one(self, unit: Unit) -> Outcome:
         try:
-            return record(self._state, self._plan(unit, tokens={}))
+            check_unit(self._state, unit)
+            return record(self._state, plan(self._state, unit, self._clock.now_ms(), {}))
         except CounterfoilError as error:
             return Refusal(error)
-
-    def _plan(self, unit: Unit, tokens: dict[str, int]) -> Plan | Receipt:
-        check_unit(self._state, unit)
-        return plan(self._state, unit, self._clock.now_ms(), tokens)
 
     def _head_of(self, stream_id: str) -> Head:
         stream = self._state.streams.get(stream_id)

@@ -14,6 +14,8 @@ def claim(
     transaction: WriteTransaction, stream_id: str, owner: str, ttl_ms: int, expect_token: int, job: Job | None
 ) -> Claimed:
     """See ``Store.claim``. What it raises leaves nothing behind: the engine rolls back."""
+    if job is not None and job.refusal is not None:
+        raise job.refusal
     head = transaction.head(stream_id)
     _check_claim(stream_id, head, expect_token, job, transaction.now_ms)
     token = expect_token + 1
@@ -37,8 +39,8 @@ def renew(transaction: WriteTransaction, lease: Lease, ttl_ms: int) -> Lease:
 
 def release(transaction: WriteTransaction, lease: Lease) -> None:
     """See ``Store.release``."""
-    head = _existing(transaction, lease.stream_id)
-    if head.token == lease.token and head.owner is not None:
+    head = transaction.head(lease.stream_id)
+    if head is not None and head.token == lease.token and head.owner is not None:
         head.owner = head.until = None
         transaction.move(head)
 

@@ -136,6 +136,14 @@ class LeaseContract(ContractCase):
         event = stream.event()
         self.claim_refused(stream, stream.unit(event, event), InvalidUnit)
 
+    def test_a_unit_that_contradicts_itself_is_named_before_anything_about_the_lease(self) -> None:
+        stream, missing = self.new_stream(), SampleStream(self.ids)
+        self.claim(stream)
+        for target in (stream, missing):
+            event = target.event()
+            with pytest.raises(InvalidUnit):
+                self.claim(target, 7, target.unit(event, event))
+
     def test_a_claim_may_create_its_stream(self) -> None:
         stream = SampleStream(self.ids)
         claimed = self.claim(stream, unit=stream.unit(stream.event(), create=True, token=1))
@@ -219,6 +227,11 @@ class LeaseContract(ContractCase):
         new = self.claim(stream, 1).lease
         self.store.release(old)
         assert self.lease_of(stream) == new
+
+    def test_releasing_in_a_stream_that_is_not_there_does_nothing(self) -> None:
+        stream = SampleStream(self.ids)
+        self.store.release(Lease(stream.stream_id, 1, "owner", self.clock.now_ms()))
+        assert self.store.head(stream.stream_id) is None
 
     def test_an_append_leaves_the_lease_as_it_is(self) -> None:
         stream = self.new_stream()

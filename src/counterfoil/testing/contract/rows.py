@@ -184,6 +184,7 @@ class RowContract(ContractCase):
             Patch(SHELF.name, ("east", 1), {"note": "n"}, frozenset({"packed"})),
             Remove(SHELF.name, ("east",)),
             Remove(SHELF.name, ("east", "1")),
+            Remove(SHELF.name, ("east", None)),
             parcel("p1", opened_sequence=SequenceOf("evt_01J9ZC3Y3V7W2R5T8QK4M6N0PE")),
         ],
     )
@@ -191,6 +192,12 @@ class RowContract(ContractCase):
         self.change(parcel("p1"))
         stream = self.new_stream()
         self.refused(stream.unit(stream.event(), rows=(parcel("p0"), change)), InvalidUnit)
+
+    def test_a_key_that_only_the_writer_would_know_is_refused(self) -> None:
+        stream = self.new_stream()
+        event = stream.event()
+        rows = (Put(SHELF.name, {"hall": "east", "number": SequenceOf(event.event_id)}),)
+        self.refused(stream.unit(event, rows=rows), InvalidUnit)
 
     def test_getting_from_an_undeclared_table_or_by_a_wrong_key_is_refused(self) -> None:
         for table, key in (("undeclared", ("p1",)), (PARCEL.name, ()), (SHELF.name, ("east",))):
