@@ -61,7 +61,10 @@ NEW_INPUT = [
     ({"running": LEFT_RESUMABLE}, Start(park=LEFT_RESUMABLE)),
     ({"running": LEFT, "while_suspended": "queue"}, Start(park=LEFT)),
     # the policy for suspended runs says nothing while another one is under way
-    ({"held": True, "running": LIVE, "suspended": [WAITING], "while_suspended": "reject"}, Defer("live_run", LIVE)),
+    (
+        {"held": True, "running": LIVE, "suspended": [WAITING], "while_suspended": "reject"},
+        Defer("live_run", LIVE),
+    ),
     ({"closed": True}, Reject(None, "the conversation is closed")),
 ]
 
@@ -73,20 +76,35 @@ KNOWN_INPUT = [
     ({"admission": admission("superseded"), "own": MINE_DONE}, Replay(MINE_DONE)),
     # its run is open
     ({"admission": admission("started"), "own": MINE, "running": MINE}, Resume(MINE, "resume")),
-    ({"admission": admission("started"), "own": MINE, "running": MINE, "lapsed": True}, Resume(MINE, "takeover")),
+    (
+        {"admission": admission("started"), "own": MINE, "running": MINE, "lapsed": True},
+        Resume(MINE, "takeover"),
+    ),
     ({"admission": admission("started"), "own": MINE, "running": MINE, "held": True}, Busy(MINE)),
     ({"admission": admission("started"), "own": MINE_WAITING}, Resume(MINE_WAITING, "resume")),
-    ({"admission": admission("started"), "own": MINE_WAITING, "lapsed": True}, Resume(MINE_WAITING, "resume")),
+    (
+        {"admission": admission("started"), "own": MINE_WAITING, "lapsed": True},
+        Resume(MINE_WAITING, "resume"),
+    ),
     ({"admission": admission("started"), "own": MINE_WAITING, "running": LIVE, "held": True}, Busy(LIVE)),
-    ({"admission": admission("started"), "own": MINE_WAITING, "running": LEFT}, Resume(MINE_WAITING, "resume", LEFT)),
+    (
+        {"admission": admission("started"), "own": MINE_WAITING, "running": LEFT},
+        Resume(MINE_WAITING, "resume", LEFT),
+    ),
     # it waits in line
     ({"admission": admission("deferred")}, Start()),
     ({"admission": admission("released")}, Start()),
     ({"admission": admission("accepted")}, Start()),
     ({"admission": admission("deferred"), "held": True, "running": LIVE}, Busy(LIVE)),
-    ({"admission": admission("released"), "held": True, "running": LIVE, "while_running": "supersede"}, Busy(LIVE)),
+    (
+        {"admission": admission("released"), "held": True, "running": LIVE, "while_running": "supersede"},
+        Busy(LIVE),
+    ),
     ({"admission": admission("deferred"), "suspended": [WAITING], "while_suspended": "queue"}, Busy(WAITING)),
-    ({"admission": admission("deferred"), "suspended": [WAITING], "while_suspended": "reject"}, Busy(WAITING)),
+    (
+        {"admission": admission("deferred"), "suspended": [WAITING], "while_suspended": "reject"},
+        Busy(WAITING),
+    ),
     ({"admission": admission("released"), "suspended": [WAITING], "while_suspended": "queue"}, Start()),
     # it ended without a run of its own
     ({"admission": admission("absorbed")}, Ended(admission("absorbed"))),
@@ -94,7 +112,10 @@ KNOWN_INPUT = [
     ({"admission": admission("superseded")}, Ended(admission("superseded"))),
     ({"admission": admission("rejected")}, Ended(admission("rejected"))),
     # another message came under its key
-    ({"admission": admission("started"), "own": MINE_DONE, "same_message": False}, OtherMessage(admission("started"))),
+    (
+        {"admission": admission("started"), "own": MINE_DONE, "same_message": False},
+        OtherMessage(admission("started")),
+    ),
     ({"admission": admission("deferred"), "same_message": False}, OtherMessage(admission("deferred"))),
 ]
 
@@ -110,7 +131,10 @@ def test_an_input_that_was_admitted_keeps_its_run(given, then):
 
 
 def test_every_combination_has_a_decision():
-    for admitted in (None, *map(admission, ("accepted", "deferred", "released", "started", "absorbed", "superseded"))):
+    for admitted in (
+        None,
+        *map(admission, ("accepted", "deferred", "released", "started", "absorbed", "superseded")),
+    ):
         for own in (None, MINE, MINE_WAITING, MINE_DONE) if admitted else (None,):
             for running in (None, LIVE, LEFT_RESUMABLE):
                 for held in (False, True):

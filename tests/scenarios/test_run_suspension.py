@@ -67,7 +67,7 @@ def test_a_framework_that_turns_exceptions_into_text_does_not_get_this_one(ledge
     def call_tool(order):
         try:
             return pay(order)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - as frameworks do
             return f"tool failed: {error}"
 
     with pytest.raises(RunWaiting), ledger.run("a", conversation="c"):
@@ -96,7 +96,7 @@ def test_an_exception_that_covers_the_suspension_is_kept_as_its_cause(ledger):
         try:
             pay("O-1")
         finally:
-            raise ValueError("clean-up failed too")  # noqa: B012 - code as it is found in the field
+            raise ValueError("clean-up failed too")
     assert isinstance(waiting.value.__cause__, ValueError)
 
 
@@ -110,7 +110,9 @@ def test_a_settled_review_lets_the_same_code_go_on_with_its_result(ledger):
 
     with pytest.raises(RunWaiting):
         work()
-    ledger.settle(waits(ledger)["review_id"], "succeeded", by="Jane", reason="on the statement", result={"id": "p_1"})
+    ledger.settle(
+        waits(ledger)["review_id"], "succeeded", by="Jane", reason="on the statement", result={"id": "p_1"}
+    )
     assert work() == {"id": "p_1"}
     assert len(facts(ledger, "c", "effect.intended")) == 1
 
@@ -193,7 +195,10 @@ def test_siblings_of_a_suspended_run_start_nothing_new(ledger):
             async with ledger.run("a", conversation="c") as run:
                 await asyncio.gather(pay("O-1"), return_exceptions=True)
                 answers = await asyncio.gather(
-                    send("x"), run.astep("s", lambda: 1), run.aask(lambda request: "x", "q"), return_exceptions=True
+                    send("x"),
+                    run.astep("s", lambda: 1),
+                    run.aask(lambda request: "x", "q"),
+                    return_exceptions=True,
                 )
                 assert [type(answer) for answer in answers] == [RunSuspended] * 3
 

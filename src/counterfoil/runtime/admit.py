@@ -261,8 +261,9 @@ def _resume(desk: _Desk, decision: Resume) -> Flow[Entered]:
         *parked_,
         desk.draft(events.run_claimed(token + 1, token, decision.cause, worker()), run.run_id),
     ]
-    if run.state == SUSPENDED and run.cause is not None:
-        drafts.append(desk.draft(events.run_resumed(_wait_cause(run), run.waits_for), run.run_id))
+    if run.state == SUSPENDED:
+        cause = events.wait_cause(run.cause) or "input"
+        drafts.append(desk.draft(events.run_resumed(cause, run.waits_for), run.run_id))
     guards = [RowIs(rows.RUNS, (run.run_id,), frozenset({run.state})), *_still_running(decision.park)]
     claimed = yield from desk.claim(drafts, guards)
     history: list[Event] = yield Read(Events(desk.stream_id, types=ENTRY_TYPES, run_id=run.run_id))
@@ -307,13 +308,6 @@ def _supersede(desk: _Desk, old: RunState) -> Flow[Entered]:
 
 def _still_running(run: RunState | None) -> list[Guard]:
     return [] if run is None else [RowIs(rows.RUNS, (run.run_id,), frozenset({RUNNING}))]
-
-
-def _wait_cause(run: RunState) -> events.WaitCause:
-    for cause in events.WAIT_CAUSES:
-        if cause == run.cause:
-            return cause
-    return "input"
 
 
 # ---- the decisions that do not -------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ from counterfoil.runtime.leave import (
     suspension_in,
     terminal_of,
 )
-from counterfoil.runtime.shutdown import WATCH
+from counterfoil.runtime.shutdown import WATCH, interrupted_loop
 from counterfoil.runtime.spec import RunSpec
 from counterfoil.store.unit import Lease
 
@@ -147,9 +147,16 @@ def _left_flow(scope: RunScope, closing: _Closing, terminal: str, output: Any) -
         case reason:
             if leaves_open(reason):
                 return None
-            shut = WATCH.received and isinstance(reason, _FROM_OUTSIDE)
-            ended = "shutdown" if shut else terminal_of(reason)
-            return (yield from end_flow(scope, ended, error=reason))
+            return (yield from end_flow(scope, _terminal(reason), error=reason))
+
+
+def _terminal(reason: BaseException) -> str:
+    """What ended the run; a signal reaches an async run as a cancellation, which says nothing of where it came from."""
+    if isinstance(reason, _FROM_OUTSIDE) and WATCH.received:
+        return "shutdown"
+    if isinstance(reason, asyncio.CancelledError) and interrupted_loop():
+        return "interrupted"
+    return terminal_of(reason)
 
 
 def _verdict(closing: _Closing, left: Left | None) -> Verdict:

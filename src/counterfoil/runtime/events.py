@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 from counterfoil.core.event import Draft, Part
 from counterfoil.core.forms import time_text
@@ -15,7 +15,6 @@ WhileSuspended = Literal["start", "queue", "reject"]
 WaitCause = Literal["approval", "review", "effect", "schedule", "child", "input"]
 ClaimCause = Literal["resume", "takeover", "recovery"]
 DeferCause = Literal["live_run", "until", "approval", "operator"]
-WAIT_CAUSES: tuple[WaitCause, ...] = get_args(WaitCause)
 Origin = Literal["live", "import", "child"]
 
 NO_TIP = "0" * 64
@@ -66,6 +65,14 @@ class Said:
         if self.key is None:
             return (Part(self.content),)
         return (Part({"about": {"$part": 1}}), Part(self.content, self.key))
+
+
+_WAIT_CAUSES: Final[Mapping[str, WaitCause]] = {cause: cause for cause in get_args(WaitCause)}
+
+
+def wait_cause(text: str | None) -> WaitCause | None:
+    """A cause found in a row or given by a feature, if it is one that the header may show."""
+    return None if text is None else _WAIT_CAUSES.get(text)
 
 
 def about(content: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -7,7 +7,6 @@ import threading
 from counterfoil.errors import CounterfoilError, LeaseLost
 from counterfoil.flow.context import LEASE_RENEW_MS, LEASE_TTL_MS, RunScope
 
-
 KEPT_MS = LEASE_TTL_MS - LEASE_RENEW_MS + 1
 """What is left of a lease after a beat, at least: each beat of a regular heart renews, to the whole length."""
 

@@ -142,7 +142,7 @@ def rest_flow(scope: RunScope, cause: events.WaitCause, waits_for: tuple[str, ..
 
 def suspension_cause(suspended: RunSuspended) -> events.WaitCause:
     """The cause as the header may show it."""
-    return next((cause for cause in events.WAIT_CAUSES if cause == suspended.cause), "effect")
+    return events.wait_cause(suspended.cause) or "effect"
 
 
 def _released(scope: RunScope) -> Flow[list[Draft]]:

@@ -68,5 +68,12 @@ class ShutdownWatch:
             raise SystemExit(EXIT_CODE)
 
 
+def interrupted_loop() -> bool:
+    """Whether a cancellation in this process is Ctrl-C: ``asyncio.run`` turns SIGINT into the main task's cancellation."""
+    handler = signal.getsignal(signal.SIGINT)
+    runner = getattr(getattr(handler, "func", None), "__self__", None)
+    return isinstance(runner, asyncio.Runner) and bool(getattr(runner, "_interrupt_count", 0))
+
+
 WATCH = ShutdownWatch()
 """The process has one SIGTERM, so there is one watch."""

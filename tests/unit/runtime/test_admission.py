@@ -18,7 +18,6 @@ from counterfoil.errors import (
 )
 from tests.running import facts, types_of, vanish
 
-
 # ---- the same key ------------------------------------------------------------------------------------------------
 
 
@@ -37,14 +36,20 @@ def test_the_same_key_after_the_end_replays_the_record_and_touches_nothing(ledge
 def test_a_replay_refuses_what_its_record_does_not_hold(ledger):
     with ledger.run("a", conversation="c", dedupe="1"):
         pass
-    with ledger.run("a", conversation="c", dedupe="1") as again, pytest.raises(RunClosed, match="ended as success"):
+    with (
+        ledger.run("a", conversation="c", dedupe="1") as again,
+        pytest.raises(RunClosed, match="ended as success"),
+    ):
         again.step("new", lambda: pytest.fail("an ended run did something new"))
 
 
 def test_another_message_under_the_key_is_a_conflict(ledger):
     with ledger.run("a", conversation="c", message="m", dedupe="1") as run:
         pass
-    with pytest.raises(AdmissionConflict) as conflict, ledger.run("a", conversation="c", message="n", dedupe="1"):
+    with (
+        pytest.raises(AdmissionConflict) as conflict,
+        ledger.run("a", conversation="c", message="n", dedupe="1"),
+    ):
         pytest.fail("entered")
     assert conflict.value.run_id == run.id
 
@@ -120,7 +125,10 @@ def test_inputs_without_a_key_are_runs_of_their_own(ledger):
 
 def test_an_input_is_queued_by_default_and_kept(world, ledger):
     with ledger.run("a", conversation="c", message="first") as first:
-        with pytest.raises(RunBusy) as busy, world.worker().run("a", conversation="c", message="second", dedupe="2"):
+        with (
+            pytest.raises(RunBusy) as busy,
+            world.worker().run("a", conversation="c", message="second", dedupe="2"),
+        ):
             pytest.fail("two runs in one conversation")
         assert busy.value.run_id == first.id
         assert facts(ledger, "c", "admission.deferred") == [
@@ -205,9 +213,9 @@ def test_a_superseding_input_ends_the_run_and_begins(world, ledger):
     old = ledger.run("a", conversation="c", message="old", dedupe="1")
 
     def superseded(run):
-        with world.worker().run("a", conversation="c", message="new", while_running="supersede"):
-            with pytest.raises(LeaseLost):
-                run.step("late", lambda: pytest.fail("a superseded run went on"))
+        new = world.worker().run("a", conversation="c", message="new", while_running="supersede")
+        with new, pytest.raises(LeaseLost):
+            run.step("late", lambda: pytest.fail("a superseded run went on"))
 
     vanish(old, superseded)
     assert facts(ledger, "c", "run.finished")[0]["terminal"] == "superseded"
@@ -218,9 +226,8 @@ def test_a_superseding_input_ends_the_run_and_begins(world, ledger):
 
 
 def test_a_rejected_input_is_recorded_and_may_come_again(world, ledger):
-    with ledger.run("a", conversation="c", while_running="reject"):
-        with pytest.raises(AdmissionRejected):
-            world.worker().run("a", conversation="c", message="no", dedupe="2").__enter__()
+    with ledger.run("a", conversation="c", while_running="reject"), pytest.raises(AdmissionRejected):
+        world.worker().run("a", conversation="c", message="no", dedupe="2").__enter__()
     (event,) = ledger.events("c", types=["admission.rejected"])
     assert event.content["message"] == "no"
     with world.worker().run("a", conversation="c", message="no", dedupe="2") as later:

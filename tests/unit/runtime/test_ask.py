@@ -46,7 +46,11 @@ def test_the_public_fields_say_who_was_asked_and_nothing_of_what(ledger):
     with ledger.run("a", conversation="c") as run:
         run.ask(ScriptedModel("hi"), "hello", purpose="fallback", temperature=0.5)
     (requested,) = facts(ledger, "c", "provider.requested")
-    assert (requested["provider"], requested["model"], requested["purpose"]) == ("scripted", "scripted-1", "fallback")
+    assert (requested["provider"], requested["model"], requested["purpose"]) == (
+        "scripted",
+        "scripted-1",
+        "fallback",
+    )
     assert (requested["bodies"], requested["tip"]) == (0, "0" * 64)
     assert len(requested["request"]) == 64
 
@@ -148,7 +152,9 @@ def test_an_interrupted_call_is_recorded_and_asked_again(world, ledger):
         assert again.ask(ScriptedModel("yes"), "q").text == "yes"
 
 
-@pytest.mark.parametrize("answer", [None, 5, {"cost": 0.1}, {"input_tokens": -1}, {"input_tokens": 1.5}, {"data": {"x": object()}}])
+@pytest.mark.parametrize(
+    "answer", [None, 5, {"cost": 0.1}, {"input_tokens": -1}, {"input_tokens": 1.5}, {"data": {"x": object()}}]
+)
 def test_an_answer_that_cannot_be_recorded_is_refused_and_the_call_is_named(ledger, answer):
     with ledger.run("a", conversation="c") as run:
         with pytest.raises(InputError):

@@ -19,7 +19,7 @@ def test_declared_fields_stand_in_the_open_and_the_rest_is_content(ledger):
 
 def test_an_undeclared_type_is_refused_unless_readers_may_pass_over_it(ledger):
     with ledger.run("a", conversation="c") as run:
-        with pytest.raises(UnknownEventType, match="ledger.declare"):
+        with pytest.raises(UnknownEventType, match=r"ledger\.declare"):
             run.record("order.paid", {"lines": 2})
         run.record("order.paid", {"lines": 2}, ignorable=True)
     (event,) = ledger.events("c", types=["order.paid"])

@@ -32,7 +32,9 @@ def eventful(world, ledger):
                 ("reject", AdmissionRejected),
             ):
                 with pytest.raises(refusal):
-                    other.run("a", conversation="c", message=policy, dedupe=policy, while_running=policy).__enter__()
+                    other.run(
+                        "a", conversation="c", message=policy, dedupe=policy, while_running=policy
+                    ).__enter__()
             run.step("s", lambda: 1)
         with contextlib.suppress(RunWaiting), ledger.run("a", conversation="c", message="two", dedupe="2"):
             lost()
@@ -40,9 +42,9 @@ def eventful(world, ledger):
         world.expire_leases()
         vanish(ledger.run("a", conversation="c"))
         world.expire_leases()
-        with contextlib.suppress(LeaseLost), ledger.run("a", conversation="c", dedupe="4"):
-            with other.run("a", conversation="c", while_running="supersede"):
-                pass
+        newer = other.run("a", conversation="c", while_running="supersede")
+        with contextlib.suppress(LeaseLost), ledger.run("a", conversation="c", dedupe="4"), newer:
+            pass
         with other.run("a", conversation="c", message="queue", dedupe="queue"):
             pass
         vanish(ledger.run("a", conversation="c", dedupe="3"))

@@ -27,7 +27,9 @@ def test_a_run_that_ends_well_is_recorded_as_success_with_its_output(ledger):
 
 
 def test_the_first_event_of_a_run_names_what_an_auditor_asks_for(ledger):
-    with ledger.run("a", conversation="c", agent_version="7", classification="personal", principal="clerk-3", message=1):
+    with ledger.run(
+        "a", conversation="c", agent_version="7", classification="personal", principal="clerk-3", message=1
+    ):
         pass
     (started,) = facts(ledger, "c", "run.started")
     assert started["agent_version"] == "7"
@@ -37,7 +39,9 @@ def test_the_first_event_of_a_run_names_what_an_auditor_asks_for(ledger):
 
 
 def test_a_message_and_a_dedupe_key_stand_in_content_only(ledger):
-    with ledger.run("a", conversation="secret-name", message="secret-text", dedupe="secret-key", subject="secret-person"):
+    with ledger.run(
+        "a", conversation="secret-name", message="secret-text", dedupe="secret-key", subject="secret-person"
+    ):
         pass
     headers = b"".join(event.header for event in ledger.store.read(ledger.stream_of("secret-name")))
     assert b"secret" not in headers
@@ -69,7 +73,7 @@ def test_an_exception_ends_the_run_by_its_kind_and_goes_on(ledger, error, termin
 
 
 def test_the_error_that_ended_a_run_is_content(ledger):
-    with pytest.raises(ValueError), ledger.run("a", conversation="c"):
+    with pytest.raises(ValueError, match="Jane"), ledger.run("a", conversation="c"):
         raise ValueError("the customer is Jane")
     (event,) = ledger.events("c", types=["run.finished"])
     assert event.content["error"] == {
@@ -161,8 +165,14 @@ def test_a_conversation_may_be_named_by_its_stream_id(ledger):
 def test_the_counts_of_a_run_are_in_its_last_event(ledger):
     with ledger.run("a", conversation="c") as run:
         run.step("one", lambda: 1)
-        run.ask(lambda request: {"text": "x", "usage": {"input_tokens": 3, "output_tokens": 4}, "cost": "0.10"}, "hi")
-        run.ask(lambda request: {"text": "y", "usage": {"input_tokens": 3, "output_tokens": 4}, "cost": "0.205"}, "hi")
+        run.ask(
+            lambda request: {"text": "x", "usage": {"input_tokens": 3, "output_tokens": 4}, "cost": "0.10"},
+            "hi",
+        )
+        run.ask(
+            lambda request: {"text": "y", "usage": {"input_tokens": 3, "output_tokens": 4}, "cost": "0.205"},
+            "hi",
+        )
     assert finished(ledger) == {
         "terminal": "success",
         "steps": 3,

@@ -158,7 +158,7 @@ def test_an_interrupted_step_is_cancelled_and_runs_again(world, ledger):
 
 
 def test_a_step_that_was_begun_keeps_its_id_and_counts_its_attempts(world, ledger):
-    vanish(ledger.run("a", conversation="c", dedupe="1"), lambda run: vanish_inside(run))
+    vanish(ledger.run("a", conversation="c", dedupe="1"), vanish_inside)
     world.expire_leases()
     with world.worker().run("a", conversation="c", dedupe="1") as again:
         again.step("s", lambda: 1)
@@ -201,12 +201,12 @@ def test_a_result_too_large_for_an_event_is_refused_and_the_run_goes_on(ledger):
 
 
 def test_a_coroutine_nobody_awaits_is_refused_with_a_hint(ledger):
-    async def later():
-        return 1
+    async def later(number=1):
+        return number
 
     with ledger.run("a", conversation="c") as run:
         with pytest.raises(InputError, match="astep"):
-            run.step("s", lambda: later())
+            run.step("s", lambda number: later(number + 1), 1)
         with pytest.raises(InputError, match="async"):
             run.step("t", later)
 
@@ -275,7 +275,7 @@ def test_siblings_in_another_order_are_no_divergence(world, ledger):
     def in_threads(run, names):
         with ThreadPoolExecutor(1) as pool:
             for name in names:
-                pool.submit(run.bind(run.step), name, lambda: name).result()
+                pool.submit(run.bind(run.step), name, str, name).result()
 
     vanish(ledger.run("a", conversation="c", dedupe="1"), lambda run: in_threads(run, ["one", "two"]))
     world.expire_leases()

@@ -1,0 +1,216 @@
+"""The scan of recovery: what it claims, whom it leaves alone, what it says (DESIGN 7)."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+import counterfoil
+from counterfoil.effects.registry import own_tools
+from counterfoil.errors import RunWaiting
+from tests.running import facts, types_of, vanish
+
+
+class Gone(BaseException):
+    """A death that nothing records."""
+
+
+class Provider:
+    """A provider that took the order; its answer never came."""
+
+    def __init__(self):
+        self.book = {}
+
+    def tool(self, doubt=None, name="payment.pay"):
+        @counterfoil.effect(
+            name,
+            version="1",
+            touches={"money"},
+            key=lambda order: f"pay:{order}",
+            doubt=doubt or counterfoil.by_lookup(self.find),
+        )
+        def pay(order, *, idempotency_key):
+            self.book[idempotency_key] = {"id": "p_1"}
+            raise Gone
+
+        return pay
+
+    def find(self, idempotency_key):
+        found = self.book.get(idempotency_key)
+        return counterfoil.Absent() if found is None else counterfoil.Found("succeeded", found)
+
+
+@pytest.fixture(autouse=True)
+def _own_tools():
+    with own_tools():
+        yield
+
+
+@pytest.fixture
+def provider():
+    return Provider()
+
+
+def killed_in_the_call(world, ledger, pay, dedupe="1"):
+    """A worker dies after the provider took the order and before the answer; time passes until nobody holds anything."""
+
+    def dies(run):
+        with pytest.raises(Gone):
+            pay("O-1")
+
+    run_id = vanish(ledger.run("a", conversation="c", dedupe=dedupe), dies)
+    world.clock.advance(3_600_000)
+    return run_id
+
+
+def test_doubt_is_ended_by_asking_the_provider(world, ledger, provider):
+    pay = provider.tool()
+    killed_in_the_call(world, ledger, pay)
+    (effect,) = world.worker().recover().effects
+    assert (effect.done, effect.state) == ("decided", "succeeded")
+    assert types_of(ledger, "c")[-3:] == ["run.claimed", "effect.looked_up", "effect.observed"]
+    assert facts(ledger, "c", "run.claimed")[-1]["cause"] == "recovery"
+
+
+def test_the_run_goes_on_after_recovery_without_paying_again(world, ledger, provider):
+    pay = provider.tool()
+    run_id = killed_in_the_call(world, ledger, pay)
+    report = world.worker().recover()
+    assert [row["run_id"] for row in report.open_runs] == [run_id]
+    provider.book.clear()
+    with world.worker().run("a", conversation="c", dedupe="1") as run:
+        assert run.id == run_id
+        assert pay("O-1") == {"id": "p_1"}
+    assert provider.book == {}
+
+
+def test_a_second_recovery_finds_nothing_to_do(world, ledger, provider):
+    killed_in_the_call(world, ledger, provider.tool())
+    world.worker().recover()
+    before = types_of(ledger, "c")
+    assert world.worker().recover().effects == []
+    assert types_of(ledger, "c") == before
+
+
+def test_a_live_run_is_left_to_its_worker(world, ledger, provider):
+    pay = provider.tool()
+
+    def dies_holding_on(run):
+        with pytest.raises(Gone):
+            pay("O-1")
+        world.clock.advance(3_600_000)
+        run._scope.hold_lease(world.clock.now_ms() + 30_000)
+
+    vanish(ledger.run("a", conversation="c"), dies_holding_on)
+    (effect,) = world.worker().recover().effects
+    assert effect.done == "live"
+    assert "effect.looked_up" not in types_of(ledger, "c")
+
+
+def test_nobody_is_asked_before_the_deadline_of_the_call(world, ledger, provider):
+    pay = provider.tool()
+
+    def dies(run):
+        with pytest.raises(Gone):
+            pay("O-1")
+
+    vanish(ledger.run("a", conversation="c"), dies)
+    (effect,) = world.worker().recover().effects
+    assert effect.done == "left"
+    assert "deadline" in effect.why
+    assert "run.claimed" not in types_of(ledger, "c")
+
+
+def test_without_the_tools_code_recovery_names_the_tool_and_leaves(world, ledger, provider):
+    killed_in_the_call(world, ledger, provider.tool())
+    with own_tools():
+        report = world.worker().recover()
+    assert report.tools_missing == ["payment.pay"]
+    assert [effect.done for effect in report.effects] == ["left"]
+    assert "run.claimed" not in types_of(ledger, "c")
+
+
+def test_what_cannot_be_asked_goes_to_a_person_and_the_run_is_shown_as_waiting(world, ledger, provider):
+    run_id = killed_in_the_call(world, ledger, provider.tool(counterfoil.by_review()))
+    (effect,) = world.worker().recover().effects
+    assert effect.done == "review"
+    row = ledger.run_row(run_id)
+    (review,) = ledger.reviews()
+    assert (row["state"], row["cause"], row["waits_for"]) == ("suspended", "review", review["review_id"])
+    with pytest.raises(RunWaiting):
+        world.worker().run("a", conversation="c", dedupe="1").__enter__()
+
+
+def test_an_ended_run_can_leave_doubt_that_recovery_ends(world, ledger, provider):
+    run_id = killed_in_the_call(world, ledger, provider.tool(), dedupe=None)
+    with world.worker().run("b", conversation="c"):
+        pass
+    assert ledger.run_row(run_id)["terminal"] == "interrupted"
+    (effect,) = world.worker().recover().effects
+    assert effect.state == "succeeded"
+    assert ledger.run_row(run_id)["terminal"] == "interrupted"
+
+
+def test_a_run_that_stepped_aside_waits_for_its_effect_and_goes_on_after_recovery(world, ledger, provider):
+    pay = provider.tool()
+    run_id = killed_in_the_call(world, ledger, pay)
+    with world.worker().run("b", conversation="c"):
+        pass
+    (effect,) = ledger.effects()
+    assert facts(ledger, "c", "run.suspended") == [{"cause": "effect", "waits_for": [effect["effect_id"]]}]
+    world.worker().recover()
+    with world.worker().run("a", conversation="c", dedupe="1") as again:
+        assert (again.id, pay("O-1")) == (run_id, {"id": "p_1"})
+
+
+def test_only_what_was_named_is_looked_at(world, ledger, provider):
+    pay = provider.tool()
+    killed_in_the_call(world, ledger, pay)
+    assert world.worker().recover(only=["run_01J9ZC3Y3V7W2R5T8QK4M6N0PR"]).effects == []
+    assert len(world.worker().recover(only=["payment.pay"]).effects) == 1
+
+
+def test_async_tools_are_recovered_from_sync_code_and_inside_a_running_loop(world, ledger):
+    async def find(idempotency_key):
+        await asyncio.sleep(0)
+        return counterfoil.Found("succeeded", "found")
+
+    @counterfoil.effect("mail.send", version="1", touches={"messages"}, doubt=counterfoil.by_lookup(find))
+    async def send(to):
+        raise Gone
+
+    async def dies(name):
+        run = ledger.run("a", conversation=name)
+        await run.__aenter__()
+        with pytest.raises(Gone):
+            await send(name)
+        ledger._heartbeat.remove(run._scope)
+
+    asyncio.run(dies("c"))
+    world.clock.advance(3_600_000)
+    assert [effect.state for effect in world.worker().recover().effects] == ["succeeded"]
+
+    asyncio.run(dies("d"))
+    world.clock.advance(3_600_000)
+
+    async def recover():
+        return [effect.state for effect in world.worker().recover().effects]
+
+    assert asyncio.run(recover()) == ["succeeded"]
+
+
+def test_recovery_is_restartable_after_a_crash_of_its_own(world, ledger, provider):
+    calls = []
+
+    def find(idempotency_key):
+        calls.append(idempotency_key)
+        if len(calls) == 1:
+            raise Gone
+        return counterfoil.Found("succeeded", "p_1")
+
+    killed_in_the_call(world, ledger, provider.tool(counterfoil.by_lookup(find)))
+    with pytest.raises(Gone):
+        world.worker().recover()
+    world.clock.advance(3_600_000)
+    assert [effect.state for effect in world.worker().recover().effects] == ["succeeded"]

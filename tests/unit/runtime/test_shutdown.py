@@ -1,0 +1,109 @@
+"""SIGTERM ends the open runs as ``shutdown``, and then the process (DESIGN 11). Each test is a process of its own."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+import counterfoil
+from tests.running import facts
+
+pytestmark = pytest.mark.processes
+
+
+def run_script(tmp_path, body):
+    """Run a program that ends by a signal it sends itself; returns its exit code and the ledger it leaves."""
+    script = tmp_path / "program.py"
+    head = (
+        f"import asyncio, os, signal, counterfoil\nledger = counterfoil.open({str(tmp_path / 'ledger')!r})\n"
+    )
+    script.write_text(head + textwrap.dedent(body))
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, check=False)
+    return done, counterfoil.open(tmp_path / "ledger", create=False)
+
+
+def test_a_sync_run_ends_as_shutdown_and_the_program_may_clean_up(tmp_path):
+    done, ledger = run_script(
+        tmp_path,
+        """
+        try:
+            with ledger.run("a", conversation="c"):
+                os.kill(os.getpid(), signal.SIGTERM)
+                raise AssertionError("went on after SIGTERM")
+        finally:
+            print("cleaned up")
+        """,
+    )
+    assert (done.returncode, done.stdout) == (143, "cleaned up\n"), done.stderr
+    assert facts(ledger, "c", "run.finished")[0]["terminal"] == "shutdown"
+
+
+def test_async_runs_end_as_shutdown_before_the_process_does(tmp_path):
+    done, ledger = run_script(
+        tmp_path,
+        """
+        async def agent(name):
+            async with ledger.run("a", conversation=name):
+                await asyncio.Event().wait()
+
+        async def main():
+            agents = [asyncio.create_task(agent(name)) for name in ("c", "d")]
+            await asyncio.sleep(0.05)
+            os.kill(os.getpid(), signal.SIGTERM)
+            await asyncio.wait(agents)
+            await asyncio.Event().wait()
+
+        asyncio.run(main())
+        """,
+    )
+    assert done.returncode == -signal.SIGTERM, done.stderr
+    for name in ("c", "d"):
+        assert facts(ledger, name, "run.finished")[0]["terminal"] == "shutdown"
+
+
+def test_an_interrupt_of_asyncio_run_ends_its_runs_as_interrupted(tmp_path):
+    done, ledger = run_script(
+        tmp_path,
+        """
+        async def main():
+            async with ledger.run("a", conversation="c"):
+                asyncio.get_running_loop().call_soon(os.kill, os.getpid(), signal.SIGINT)
+                await asyncio.Event().wait()
+
+        try:
+            asyncio.run(main())
+        except KeyboardInterrupt:
+            print("interrupted")
+        """,
+    )
+    assert (done.returncode, done.stdout) == (0, "interrupted\n"), done.stderr
+    assert facts(ledger, "c", "run.finished")[0]["terminal"] == "interrupted"
+
+
+def test_a_program_with_a_handler_of_its_own_decides_itself(tmp_path):
+    done, ledger = run_script(
+        tmp_path,
+        """
+        signal.signal(signal.SIGTERM, lambda number, frame: print("mine"))
+        with ledger.run("a", conversation="c"):
+            os.kill(os.getpid(), signal.SIGTERM)
+        """,
+    )
+    assert (done.returncode, done.stdout) == (0, "mine\n"), done.stderr
+    assert facts(ledger, "c", "run.finished")[0]["terminal"] == "success"
+
+
+def test_the_signal_is_as_it_was_when_no_run_is_open(tmp_path):
+    done, _ = run_script(
+        tmp_path,
+        """
+        with ledger.run("a", conversation="c"):
+            assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+        """,
+    )
+    assert done.returncode == 0, done.stderr
