@@ -87,9 +87,9 @@ class OpenTurn:
 class AppendFuture(Future[T]):
     """An answer to come. Waiting without a timeout ends by the writer's own deadline, never in silence."""
 
-    def __init__(self, late: Callable[[], CounterfoilError | None], wait_s: float) -> None:
+    def __init__(self, writer: GroupWriter[Any], wait_s: float) -> None:
         super().__init__()
-        self._late = late
+        self._writer = writer
         self._wait_s = wait_s
 
     def result(self, timeout: float | None = None) -> T:
@@ -114,7 +114,7 @@ class AppendFuture(Future[T]):
 
     def give_up(self) -> bool:
         """Withdraw a request that nobody has begun, failing it with ``StoreBusy``; whether it was withdrawn."""
-        error = self._late()
+        error = self._writer.withdraw(self)
         if error is not None:
             self.set_exception(error)
         return error is not None
@@ -213,7 +213,7 @@ class GroupWriter(Generic[Job]):
 
     def _enter(self, request: _Request[Job], *, block: bool) -> AppendFuture[Any]:
         self.check_usable()
-        request.future = AppendFuture(lambda: self._withdraw(request), self._wait_s)
+        request.future = AppendFuture(self, self._wait_s)
         with self._mutex:
             lead = block and not self._leading and not self._queue and not self._closing
             if lead:
@@ -256,12 +256,14 @@ class GroupWriter(Generic[Job]):
     def _wait_for_room(self, request: _Request[Job]) -> bool:
         return self._space.wait_for(lambda: self._closing or self._has_room(request), self._wait_s)
 
-    def _withdraw(self, request: _Request[Job]) -> CounterfoilError | None:
+    def withdraw(self, future: AppendFuture[Any]) -> CounterfoilError | None:
+        """Take a request that nobody has begun out of the queue; the error to tell its caller, None if begun."""
         with self._mutex:
-            if request not in self._queue:
+            waiting = [request for request in self._queue if request.future is future]
+            if not waiting:
                 return None
-            self._queue.remove(request)
-            self._release_room([request])
+            self._queue.remove(waiting[0])
+            self._release_room(waiting)
         return StoreBusy(
             f"another process or thread has held the store for {self._wait_s:g} s; nothing of this append is recorded"
         )

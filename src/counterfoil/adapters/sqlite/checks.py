@@ -25,7 +25,7 @@ from counterfoil.errors import (
     WrongSequence,
 )
 from counterfoil.store.rows import STATE_COLUMN, VERSION_COLUMN, Absent, Row
-from counterfoil.store.unit import Head, Position, Receipt, StreamAppend
+from counterfoil.store.unit import ANY, Head, Position, Receipt, StreamAppend
 
 IDS_PER_QUERY: Final = 500
 """Below the least number of variables that any build of SQLite allows in a statement."""
@@ -137,12 +137,12 @@ def check(transaction: WriteTransaction, job: Job, tokens: Mapping[str, int]) ->
 
     ``tokens`` holds the fencing tokens that a claim is about to set. Raises what the unit is refused with.
     """
-    heads = [(part, _head_for(transaction, part)) for part in job.streams]
-    for part, head in heads:
+    heads = [_head_for(transaction, part) for part in job.streams]
+    for part, head in zip(job.streams, heads, strict=True):
         if part.token is not None:
             _check_token(part, head, tokens)
-    for part, head in heads:
-        if part.expected.absent or part.expected.sequence is not None:
+    for part, head in zip(job.streams, heads, strict=True):
+        if part.expected is not ANY:
             _check_expected(part, head)
     if job.guards:
         transaction.flush_rows()

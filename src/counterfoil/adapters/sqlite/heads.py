@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from counterfoil.adapters.sqlite.connect import fetch
@@ -37,7 +37,16 @@ class HeadState:
 
     def copy(self) -> HeadState:
         """The same in an object of its own, for a transaction that may yet fail."""
-        return replace(self)
+        return HeadState(
+            self.stream_id,
+            self.number,
+            self.genesis,
+            self.seq,
+            self.hash,
+            self.token,
+            self.owner,
+            self.until,
+        )
 
     def lease(self) -> Lease | None:
         """The lease as stored, also when it has expired."""

@@ -107,7 +107,8 @@ class SqliteStore(Reads):
         A call from an event loop's thread never blocks: a full queue refuses at once. Raises what says that this
         handle cannot write at all: ``StoreReadOnly``, ``StoreClosed``, ``HandleForked``, ``QueueFull``.
         """
-        self._writing()
+        if self._engine is None:
+            self._writing()
         jobs = [plan_unit(self._tables, unit) for unit in units]
         events = size = 0
         for job in jobs:

@@ -36,9 +36,25 @@ SET_HEAD: Final = (
 class WriteTransaction:
     """What one ``BEGIN IMMEDIATE`` … ``COMMIT`` does. The engine begins, commits and rolls back."""
 
-    def __init__(self, connection: sqlite3.Connection, cache: HeadCache, now_ms: int) -> None:
+    __slots__ = (
+        "_cache",
+        "_events",
+        "_heads",
+        "_moved",
+        "_position",
+        "_records",
+        "_rows",
+        "_time",
+        "connection",
+        "cursor",
+        "now_ms",
+    )
+
+    def __init__(
+        self, connection: sqlite3.Connection, cursor: sqlite3.Cursor, cache: HeadCache, now_ms: int
+    ) -> None:
         self.connection = connection
-        self.cursor = connection.cursor()
+        self.cursor = cursor
         self.now_ms = now_ms
         self._time = time_text(now_ms)
         self._cache = cache
@@ -164,12 +180,9 @@ class WriteTransaction:
     def finish(self) -> None:
         """Write the rest, heads last: the guard on replacing inserts looks at them."""
         self.flush()
-        if self._moved:
-            heads = [
-                (head.seq, head.hash, head.token, head.owner, head.until, head.number)
-                for head in self._moved.values()
-            ]
-            self._run(SET_HEAD, heads)
+        for head in self._moved.values():
+            values = (head.seq, head.hash, head.token, head.owner, head.until, head.number)
+            self.cursor.execute(SET_HEAD, values)
 
     def publish(self) -> None:
         """After COMMIT: let the next transaction begin from here."""
