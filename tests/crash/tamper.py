@@ -107,7 +107,7 @@ class TamperCase:
     # ---- making it ----
 
     def keyring(self):
-        ids = SequentialIds(f"{self.ledger} {self.content}")
+        ids = SequentialIds(f"{self.ledger} {self.content} {self.directory}")
         return Keyring(self.keys, self.provider, ManualClock(), ids, content=self.content)
 
     def new_stream(self, kind):

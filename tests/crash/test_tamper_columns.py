@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from counterfoil.adapters.sqlite.keystore import SqliteKeyStore
+from counterfoil.core.event import Part
+from counterfoil.keys.keyring import Keyring
+from counterfoil.testing.manual import ManualClock
 from tests.crash.tamper import EVENTS
 
 SEQUENCES = range(1, EVENTS + 1)
@@ -212,5 +216,16 @@ def test_a_deleted_epoch_row_is_named(case):
 
 
 def test_another_key_store_than_the_ledger_was_written_with_is_named(case):
-    assert case.found(key_store_id=case.keys.store_id) == []
-    assert case.found(key_store_id="0" * 32) == [("key_damaged", None, None)]
+    keys = case.new_stream("system/keys")
+    rotated = case.draft(
+        "keys.rotated",
+        {"epoch_from": 0, "epoch_to": 1, "keys": 0},
+        (Part({"key_store": case.keys.store_id}),),
+    )
+    case.append(keys, rotated)
+    assert case.found() == []
+    with case.changed(case.raw_keys, "meta", "value", "store_id", "0" * 32, "name"):
+        reopened = SqliteKeyStore(case.directory / "keys.db")
+        keyring = Keyring(reopened, case.provider, ManualClock(), case.ids)
+        assert case.found(keyring=keyring) == [("key_damaged", None, None)]
+        reopened.close()

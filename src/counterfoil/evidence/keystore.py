@@ -6,17 +6,20 @@ from dataclasses import dataclass
 from typing import Final
 
 from counterfoil.abc.keys import KeyRow
+from counterfoil.core.event import read_header
 from counterfoil.core.genesis import Genesis, parse_genesis
 from counterfoil.core.ids import is_id
 from counterfoil.errors import CounterfoilError, KeyStoreMissing
 from counterfoil.evidence.collector import Collector
+from counterfoil.evidence.opening import Opener
 from counterfoil.evidence.report import Counts, Keys
 from counterfoil.keys.inspection import KeyCount, inspect
 from counterfoil.keys.keyring import Keyring, index_key_id
 from counterfoil.store.contract import Reader
 
 PAGE_ROWS: Final = 500
-CONTENT: Final = "the content of records"
+PAGE_EVENTS: Final = 50
+ROTATED: Final = "keys.rotated"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +28,8 @@ class KeyScope:
 
     ``named`` are keys whose fault was named at an event; ``destroyed`` those that certificates say are gone;
     ``tenants`` are the tenants of streams, ``configs`` their streams of settings, ``untrusted`` streams whose genesis
-    was changed. ``expected`` is the id of the key store that the ledger records.
+    was changed, ``records`` the streams in which tenants keep what they know of their keys. ``expected`` is
+    the id of the key store that the caller knows the ledger by.
     """
 
     named: frozenset[str] = frozenset()
@@ -33,6 +37,7 @@ class KeyScope:
     tenants: frozenset[str] = frozenset()
     configs: frozenset[str] = frozenset()
     untrusted: frozenset[str] = frozenset()
+    records: tuple[Genesis, ...] = ()
     expected: str | None = None
 
 
@@ -48,11 +53,27 @@ def check_keys(
     except KeyStoreMissing as error:
         collector.leave_out("the key store", error.message)
         return Keys(state="absent")
-    if scope.expected is not None and store_id != scope.expected:
-        what = "the key store beside the ledger is another one than the ledger was written with"
-        collector.fault("key_damaged", what)
+    recorded = {_recorded_store(reader, keyring, genesis) for genesis in scope.records}
+    if not {scope.expected, *recorded} <= {None, store_id}:
+        collector.fault(
+            "key_damaged", "the key store at hand is another one than the ledger was written with"
+        )
     _KeyCheck(reader, keyring, scope, collector).run(counts)
     return Keys(state="present", copies=keyring.provider.arrangement(), store_id=store_id)
+
+
+def _recorded_store(reader: Reader, keyring: Keyring, genesis: Genesis) -> str | None:
+    """The id of the key store that a tenant's ``system/keys`` stream names last; None if it names none."""
+    opener, last, named = Opener(genesis, keyring), 0, None
+    while events := reader.read(genesis.stream_id, last, PAGE_EVENTS, frozenset({ROTATED})):
+        last = events[-1].sequence
+        for event in events:
+            try:
+                content = opener.open(read_header(event.header), dict(enumerate(event.content)))
+            except CounterfoilError:
+                continue  # the walk names it
+            named = (content or {}).get("key_store", named)
+    return named if isinstance(named, str) else None
 
 
 class _KeyCheck:

@@ -6,20 +6,18 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any, Final
 
-from counterfoil.core.canonical import decode
 from counterfoil.core.event import Header, read_header
 from counterfoil.core.genesis import Genesis
-from counterfoil.core.keyed import KeyMaterial
-from counterfoil.core.records import open_record
 from counterfoil.errors import CounterfoilError, InternalError, InvalidUnit
 from counterfoil.evidence.collector import Collector
 from counterfoil.evidence.examine import shown
+from counterfoil.evidence.opening import Opener
 from counterfoil.evidence.raw import RawEvent, raw_events
 from counterfoil.evidence.refolded import Refolded, Values
 from counterfoil.evidence.report import Derived
 from counterfoil.keys.keyring import Keyring, index_key_id
 from counterfoil.store.contract import Reader
-from counterfoil.store.facts import recorded_fact, resolved
+from counterfoil.store.facts import recorded_fact
 from counterfoil.store.rows import Feature, Key, Row, RowsOf, TableSpec
 
 PAGE_ROWS: Final = 500
@@ -63,7 +61,7 @@ class RowCheck:
 
     def fold(self, genesis: Genesis) -> None:
         """Refold the rows of one intact stream."""
-        opener = _Opener(genesis, self._keyring)
+        opener = Opener(genesis, self._keyring)
         for columns, records in self._events(genesis.stream_id):
             header = read_header(columns[6])
             content = opener.open(header, records)
@@ -173,47 +171,6 @@ class RowCheck:
         if columns:
             found.differing += 1
             _add(examples, f"{', '.join(columns)} of {_shown_key(key)}")
-
-
-class _Opener:
-    """Opens the content of one stream's events; a part that cannot be opened is None, and said elsewhere."""
-
-    def __init__(self, genesis: Genesis, keyring: Keyring | None) -> None:
-        self._genesis = genesis
-        self._keyring = keyring
-        self._materials: dict[str, KeyMaterial | None] = {}
-
-    def open(self, header: Header, records: dict[int, bytes]) -> dict[str, Any] | None:
-        parts = [self._part(header, part, records.get(part)) for part in range(len(header.content))]
-        whole = resolved(parts)
-        return None if whole is None else dict(whole)
-
-    def _part(self, header: Header, part: int, record: bytes | None) -> dict[str, Any] | None:
-        reference = header.content[part]
-        key_id = reference.key or self._genesis.key
-        if key_id not in self._materials:
-            self._materials[key_id] = self._material(key_id)
-        if record is None:
-            return None
-        try:
-            content = open_record(
-                self._materials[key_id],
-                "content",
-                (header.event_id, part),
-                record,
-                reference.commitment,
-                mode=self._genesis.content,
-            )
-            value = decode(content)
-        except CounterfoilError:
-            return None
-        return value if type(value) is dict else None
-
-    def _material(self, key_id: str) -> KeyMaterial | None:
-        try:
-            return None if self._keyring is None else self._keyring.material(key_id)
-        except CounterfoilError:
-            return None
 
 
 def _differing(spec: TableSpec, row: Row, wanted: Values, *, lenient: bool) -> list[str]:

@@ -30,6 +30,9 @@ PAGE_STREAMS: Final = 200
 STRAYS_MAX: Final = 1000
 
 CONFIG: Final = "system/config"
+KEYS: Final = "system/keys"
+
+_CHOICES: Final = f"a level is one of {', '.join(LEVELS)}, a grade one of {', '.join(GRADES)}"
 
 NEVER_COVERED: Final = (
     ("the order between streams, and feed positions", "each stream is a chain of its own"),
@@ -55,16 +58,14 @@ def verify(
 
     ``level`` says how deep: ``chain`` (hashes, shape, columns), ``digests`` (each stored record too) or ``content``
     (each record opened and its commitment recomputed, as far as keys are at hand). ``rows`` refolds derived rows.
-    ``key_store_id`` is the id that the ledger records of its key store. ``progress`` is told the number of events
-    looked at so far. Memory stays below 80 MB at any size.
+    ``key_store_id`` is the key store that the caller knows the ledger by; what ``system/keys`` names is compared
+    anyway. ``progress`` is told the number of events looked at so far. Memory stays below 80 MB at any size.
 
     Raises StreamNotFound for a stream asked for that is not there, InvalidForm for an unknown level or grade, and
     StoreError when the store cannot be read; damage below the level of records is ``StoreCorrupt``.
     """
     if level not in LEVELS or require not in GRADES:
-        raise InvalidForm(
-            f"levels are {', '.join(LEVELS)}; grades are {', '.join(GRADES)}", hint="choose one of them"
-        )
+        raise InvalidForm(_CHOICES, hint="choose one of them", level=str(level), require=str(require))
     with store.snapshot() as reader:
         work = _Verification(reader, store.ledger_id, keyring, level, registry or Registry(), progress)
         chosen = None if streams is None else frozenset(streams)
@@ -94,13 +95,14 @@ class _Verification:
         self._reader = reader
         self._ledger_id = ledger_id
         self._keyring = keyring
-        self._level = level
+        self._level: Level = level
         self.scope = Scope(registry, Collector(), Counts(), Shapes(registry), progress=progress)
         self._imports: dict[str, list[Imported]] | None = None
         self._named_keys: set[str] = set()
         self._tenants: set[str] = set()
         self._untrusted: set[str] = set()
         self._configs: set[str] = set()
+        self._key_records: list[Genesis] = []
 
     # ---- streams -------------------------------------------------------------------------------------------------
 
@@ -144,6 +146,8 @@ class _Verification:
             self._tenants.add(trusted.tenant)
             if trusted.kind == CONFIG:
                 self._configs.add(name)
+            elif trusted.kind == KEYS:
+                self._key_records.append(trusted)
         self._walk(stored, name, trusted, () if first is None else chain((first,), pages))
         if unread is not None and (vouched or not collector.found_here):
             self._fault(
@@ -231,6 +235,7 @@ class _Verification:
             tenants=frozenset(self._tenants),
             untrusted=frozenset(self._untrusted),
             configs=frozenset(self._configs),
+            records=tuple(self._key_records),
             expected=key_store_id,
         )
         found = check_keys(self._reader, self._keyring, keys, collector, counts)
