@@ -19,8 +19,13 @@ from counterfoil.keys import wrapping
 
 DIRECTORY_MODE: Final = 0o700
 FILE_MODE: Final = 0o600
+WRITABLE_BY_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
+"""Permission bits that the directory may not have."""
+
 OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 """Permission bits of group and others, none of which a key file may have."""
+
+KEY_TEXT_BYTES: Final = 2 * KEY_BYTES + 1
 
 _IS_KEY_TEXT: Final = re.compile(rb"[0-9a-f]{64}\n").fullmatch
 
@@ -132,33 +137,47 @@ class FileKeyProvider:
     def _read(self, kek_id: str) -> bytes:
         if not is_id(kek_id, "kek"):
             raise KeyDamaged("a key row names something that is no key-encryption key")
-        path = self._directory / kek_id
+        path = f"{self._directory}/{kek_id}"
         try:
-            with path.open("rb") as file:
-                mode = os.fstat(file.fileno()).st_mode
-                text = file.read(80)
+            shared = self._directory.stat().st_mode & WRITABLE_BY_OTHERS
+            mode, text = _read_small(path)
         except OSError as error:
             raise self._withheld(path, error) from error
+        if shared:
+            raise KeyWithheld(
+                f"{self._directory} can be written by others than its owner, who could put keys of their own there",
+                hint=f"chmod {DIRECTORY_MODE:o} the directory",
+                path=str(self._directory),
+            )
         if mode & OTHERS:
             raise KeyWithheld(
                 f"{path} can be reached by others than its owner (mode {stat.S_IMODE(mode):04o})",
                 hint=f"chmod {FILE_MODE:o} the file, and think about who may have read it",
-                path=str(path),
+                path=path,
             )
         if not _IS_KEY_TEXT(text):
             raise KeyDamaged(
                 f"{path} is not a key-encryption key: 64 hex digits in lower case and a line feed are expected",
                 hint="restore the file from its backup",
-                path=str(path),
+                path=path,
             )
         return bytes.fromhex(text[:64].decode())
 
-    def _withheld(self, path: Path, error: OSError) -> KeyWithheld:
+    def _withheld(self, path: Path | str, error: OSError) -> KeyWithheld:
         return KeyWithheld(
             f"the key-encryption key {path} is not at hand: {error.strerror}",
             hint="put the kek directory of this ledger back, readable for this user",
             path=str(path),
         )
+
+
+def _read_small(path: str) -> tuple[int, bytes]:
+    """Mode and beginning of a file; the plain calls, since a rotation reads a key for every row."""
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.fstat(handle).st_mode, os.read(handle, 2 * KEY_TEXT_BYTES)
+    finally:
+        os.close(handle)
 
 
 def _write_durably(path: Path, text: bytes) -> None:

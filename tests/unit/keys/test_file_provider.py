@@ -96,6 +96,16 @@ def test_a_key_that_others_can_reach_is_refused(provider, mode):
     provider.wrap(kek_id, DATA_KEY)
 
 
+@pytest.mark.parametrize("mode", [0o770, 0o720, 0o702, 0o777])
+def test_a_directory_that_others_can_write_is_refused(provider, mode):
+    kek_id = provider.new_epoch()
+    provider.directory.chmod(mode)
+    with pytest.raises(KeyWithheld, match="written by others"):
+        provider.wrap(kek_id, DATA_KEY)
+    provider.directory.chmod(0o755)
+    provider.wrap(kek_id, DATA_KEY)
+
+
 @pytest.mark.parametrize(
     "text",
     [

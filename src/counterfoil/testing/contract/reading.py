@@ -10,7 +10,7 @@ import pytest
 from counterfoil.errors import InvalidUnit, StoreClosed, StreamNotFound
 from counterfoil.store.contract import Store
 from counterfoil.store.unit import Checkpoint
-from counterfoil.testing.contract.case import DEADLINE_S, PARCEL, ContractCase
+from counterfoil.testing.contract.case import DEADLINE_S, PARCEL, ContractCase, parcel
 from counterfoil.testing.events import SampleStream
 
 CALLS: dict[str, Callable[[Store, SampleStream], object]] = {
@@ -42,6 +42,17 @@ class ReadContract(ContractCase):
     def test_reading_is_bounded_also_when_nobody_asks(self) -> None:
         stream = self.new_stream(520)
         assert len(self.store.read(stream.stream_id)) == 500
+
+    @pytest.mark.parametrize("limit", [0, -1])
+    def test_a_bound_of_nothing_or_less_gives_nothing(self, limit: int) -> None:
+        stream = self.new_stream()
+        self.append(stream.unit(stream.event(), rows=(parcel("p1"),)))
+        assert self.store.read(stream.stream_id, limit=limit) == []
+        assert self.store.streams(limit=limit) == []
+        assert self.store.select(PARCEL.name, limit=limit) == []
+        page = self.store.feed(limit=limit)
+        assert page.events == ()
+        assert len(self.store.feed(page.cursor).events) == 1
 
     def test_reading_leaves_the_records_out_when_asked(self) -> None:
         stream = self.new_stream(2)
