@@ -31,8 +31,10 @@ def call_in_thread(
     Python cannot stop a thread, so a call that outlives its deadline, or a caller that is interrupted, runs on as a
     daemon and its end is handed out as ``late``.
     """
-    future = start_in_thread(fn, args, kwargs)
+    future: Future[Any] = Future()
     try:
+        # Inside, so that an interrupt never loses sight of a call that has just begun.
+        _start(future, fn, args, kwargs)
         failure = future.exception(timeout_s)
     except FutureTimeout:
         return TimedOut(future)
@@ -44,9 +46,15 @@ def call_in_thread(
 def start_in_thread(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Future[Any]:
     """Call ``fn`` in another thread with this context copied; the future cannot be cancelled."""
     future: Future[Any] = Future()
+    _start(future, fn, args, kwargs)
+    return future
+
+
+def _start(
+    future: Future[Any], fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> None:
     future.set_running_or_notify_cancel()
     _hand_over((contextvars.copy_context(), fn, args, kwargs, future))
-    return future
 
 
 def _hand_over(job: _Job) -> None:

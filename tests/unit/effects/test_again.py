@@ -6,6 +6,7 @@ import pytest
 
 from counterfoil.effects import by_key, by_repeating, by_review, effect
 from counterfoil.errors import (
+    EffectError,
     EffectFailed,
     IdempotencyConflict,
     NotDone,
@@ -49,6 +50,18 @@ def declare():
 
 def run(ledger, dedupe="m1", conversation="case"):
     return ledger.run("agent", conversation=conversation, message="please", dedupe=dedupe)
+
+
+def stop_after(ledger, work, *named):
+    """Enter the run, do the work, and leave the run waiting, so that it can be entered again."""
+
+    def block():
+        with run(ledger, *named) as entered:
+            work(entered)
+            raise WAIT
+
+    with pytest.raises(RunWaiting):
+        block()
 
 
 # ---- inside one entry -------------------------------------------------------------------------------------------------
@@ -131,7 +144,7 @@ def attempt(call, *args):
     """The call's result, or its error as text."""
     try:
         return call(*args)
-    except Exception as error:
+    except (EffectError, LookupError, ValueError) as error:
         return f"{type(error).__name__}: {error}"
 
 
@@ -187,9 +200,7 @@ def test_an_error_class_of_the_application_comes_back_as_a_failed_effect_that_na
 def test_a_run_that_goes_on_after_its_record_acts_again(world, declare):
     counter = Counter()
     act = declare(counter)
-    with pytest.raises(RunWaiting), run(world.open()):
-        act("o-1")
-        raise WAIT
+    stop_after(world.open(), lambda _: act("o-1"))
     with run(world.open()):
         act("o-1")
         act("o-2")
@@ -198,9 +209,7 @@ def test_a_run_that_goes_on_after_its_record_acts_again(world, declare):
 
 def test_a_repeat_that_was_not_recorded_before_is_recorded_now(world, declare):
     act = declare(Counter())
-    with pytest.raises(RunWaiting), run(world.open()):
-        act()
-        raise WAIT
+    stop_after(world.open(), lambda _: act())
     ledger = world.open()
     with run(ledger):
         act()
@@ -215,12 +224,10 @@ def test_a_call_inside_a_memoised_step_is_not_mistaken_for_one_outside(world, de
     act = declare(counter, repeatable=True)
 
     def work(entered):
-        entered.step("inner", lambda: act())
+        entered.step("inner", act)
         return act()
 
-    with pytest.raises(RunWaiting), run(world.open()) as first:
-        first.step("inner", lambda: act())
-        raise WAIT
+    stop_after(world.open(), lambda entered: entered.step("inner", act))
     with run(world.open()) as second:
         assert work(second) == {"call": 2}
     with run(world.open()) as third:
@@ -279,9 +286,7 @@ def test_a_repeat_of_another_runs_effect_is_silent_when_the_run_is_entered_again
     act = declare(Counter(), key=by_order)
     with run(world.open()):
         act("o-1")
-    with pytest.raises(RunWaiting), run(world.open(), "m2", "other"):
-        act("o-1")
-        raise WAIT
+    stop_after(world.open(), lambda _: act("o-1"), "m2", "other")
     ledger = world.open()
     for _ in range(2):
         with run(ledger, "m2", "other"):
@@ -341,9 +346,7 @@ def test_an_effect_that_another_run_confirmed_not_done_may_be_taken_over(world, 
 def test_the_run_whose_key_was_taken_over_gets_the_other_runs_outcome(world, declare):
     counter = Counter(NotDone("busy"), "done")
     act = declare(counter, key=by_order)
-    with pytest.raises(RunWaiting), run(world.open()):
-        attempt(act, "o-1")
-        raise WAIT
+    stop_after(world.open(), lambda _: attempt(act, "o-1"))
     with run(world.open(), "m2", "other"):
         act("o-1")
     with run(world.open()):

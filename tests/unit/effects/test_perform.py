@@ -250,7 +250,7 @@ def test_a_result_whose_repr_fails_is_described_all_the_same(ledger):
         def __repr__(self):
             raise ValueError
 
-    pay = declare(lambda: Odd())
+    pay = declare(lambda order=None: Odd())
     with run(ledger):
         pay()
     observed = next(ledger.events("case", types={"effect.observed"}))
