@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import struct
 import subprocess
 import sys
@@ -346,3 +347,19 @@ def test_the_verifier_notices_a_vector_that_was_changed(name, tmp_path):
         timeout=60,
     )
     assert (done.returncode, done.stderr) == (1, "")
+
+
+# ---- the published specification ---------------------------------------------------------------------------------
+
+
+def test_the_values_printed_in_the_specification_stand_in_the_vectors():
+    page = (VECTORS.parents[1] / "docs" / "FORMAT.md").read_text("utf-8")
+    printed = set(re.findall(r"\b[0-9a-f]{64}\b", page))
+    held = "".join(file.read_text("utf-8") for file in sorted(VECTORS.glob("*.json")))
+    assert len(printed) >= 12
+    assert [value for value in sorted(printed) if value not in held] == []
+
+
+def test_the_specification_names_every_file_of_vectors():
+    page = (VECTORS.parents[1] / "docs" / "FORMAT.md").read_text("utf-8")
+    assert [file.name for file in sorted(VECTORS.glob("*.*")) if f"`{file.name}`" not in page] == []
