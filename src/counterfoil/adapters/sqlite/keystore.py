@@ -83,12 +83,11 @@ class SqliteKeyStore:
         _OPEN.add(self)
         if create:
             _make_file(path)
-        with self._lock, translated(path, "open the key store"):
-            connection = self._open()
-            if create:
-                _make_schema(connection)
-            _check_schema(connection, path)
-        self._store_id = self._read_store_id()
+        try:
+            self._store_id = self._begin(create=create)
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def path(self) -> Path:
@@ -197,6 +196,15 @@ class SqliteKeyStore:
             self._connection = None
 
     # ---- the handle ----
+
+    def _begin(self, *, create: bool) -> str:
+        """Make the tables if told to, check that they are ours, and return the store's id."""
+        with self._lock, translated(self._path, "open the key store"):
+            connection = self._open()
+            if create:
+                _make_schema(connection)
+            _check_schema(connection, self._path)
+        return self._read_store_id()
 
     def _open(self) -> sqlite3.Connection:
         """The connection of this process. The caller holds the lock and translates sqlite3 errors."""
