@@ -161,7 +161,7 @@ def attempt(call, *args):
         ((KeyError("o-1"), "there"), {"doubt": by_repeating()}),
         ((None,), {"key": lambda order, **_: f"act:{order}"}),
     ],
-    ids=str,
+    ids=lambda case: str(case).split(" at 0x")[0],
 )
 def test_entering_a_run_again_gives_every_call_its_recorded_outcome_and_records_nothing(
     world, declare, answers, more

@@ -52,7 +52,7 @@ async def apay(order: str, *, idempotency_key: str = "") -> str:
         {"key": lambda customer: customer},
         {"doubt": by_lookup(lambda customer: Absent())},
     ],
-    ids=str,
+    ids=lambda wrong: str(wrong).split(" at 0x")[0],
 )
 def test_a_wrong_declaration_is_refused_where_it_stands(wrong):
     with pytest.raises(ToolInvalid):
