@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from counterfoil.core.event_types import CLASSES, DEFAULT_CLASS, EVENT_TYPES, TERMINALS, TypeSpec
-from counterfoil.core.fields import FieldForm, is_flat, parse_fields
+from counterfoil.core.fields import FieldForm, is_flat, parse_fields, shown_field
 from counterfoil.core.forms import is_event_type
 from counterfoil.errors import InvalidForm, PublicFieldRefused, UnknownEventType
 
@@ -128,17 +128,17 @@ class Registry:
             )
         if data:
             raise PublicFieldRefused(
-                f"{event_type} is not declared, so {next(iter(data))} cannot stand in its header",
+                f"{event_type} is not declared, so a field {shown_field(next(iter(data)))} cannot stand in its header",
                 hint="put it into content, or declare the type with its public fields",
                 event_type=event_type,
-                field=next(iter(data)),
+                field=shown_field(next(iter(data))),
             )
 
     def _refused(self, spec: TypeSpec, name: str, data: Mapping[str, Any]) -> PublicFieldRefused:
         return PublicFieldRefused(
             f"{spec.event_type} version {spec.version}: {describe_fault(spec, name, data)}",
             event_type=spec.event_type,
-            field=name,
+            field=shown_field(name),
             hint="whatever comes from outside is content (FORMAT 7)",
         )
 
@@ -162,8 +162,7 @@ def describe_fault(spec: TypeSpec, name: str, data: Mapping[str, Any]) -> str:
     """Which public field is refused and which form it should have; never its value."""
     form = spec.fields.get(name)
     if form is None:
-        shown = name if name.isascii() and name.isidentifier() and len(name) <= 64 else "one with an odd name"
-        return f"no public field {shown}; it has {', '.join(spec.fields) or 'none'}"
+        return f"no public field {shown_field(name)}; it has {', '.join(spec.fields) or 'none'}"
     if name not in data and not form.optional:
         return f"the public field {name} is missing; it is {form.describe()}"
     groups = [" with ".join(sorted(group)) for group in spec.groups]

@@ -112,10 +112,9 @@ def prepare(
     if material.key_id != genesis.key or material.stream_id != genesis.stream_id:
         raise InternalError(f"the key material given is not the stream key of {genesis.stream_id}")
     members = _caller_members(draft)
-    data: dict[str, Any] = draft.data if type(draft.data) is dict else dict(draft.data)
-    spec = registry.check(draft.event_type, draft.event_schema_version, data, draft.ignorable)
     _check_members(members, genesis)
-    members["data"] = data
+    members["data"] = data = _plain("data", draft.data)
+    spec = registry.check(draft.event_type, draft.event_schema_version, data, draft.ignorable)
     records: tuple[bytes, ...] = ()
     if draft.parts:
         default_class = spec.default_class if spec is not None else DEFAULT_CLASS
@@ -143,9 +142,9 @@ def prepare(
 
 def _caller_members(draft: Draft) -> dict[str, Any]:
     """The members that stand before the writer's, apart from data and content."""
-    members: dict[str, Any] = {"actor": draft.actor if type(draft.actor) is dict else dict(draft.actor)}
+    members: dict[str, Any] = {"actor": _plain("actor", draft.actor)}
     if draft.artifact_refs:
-        members["artifact_refs"] = [dict(reference) for reference in draft.artifact_refs]
+        members["artifact_refs"] = [_plain("artifact_refs", reference) for reference in draft.artifact_refs]
     if draft.attempt is not None:
         members["attempt"] = draft.attempt
     if draft.causation_event_id is not None:
@@ -169,6 +168,15 @@ def _caller_members(draft: Draft) -> dict[str, Any]:
     if draft.trace_id is not None:
         members["trace_id"] = draft.trace_id
     return members
+
+
+def _plain(name: str, value: Any) -> dict[str, Any]:
+    """The mapping as the exact type that the encoder takes."""
+    if type(value) is dict:
+        return value
+    if not isinstance(value, Mapping):
+        raise InvalidForm(f"{name} is made of mappings, not of {type(value).__name__}", member=name)
+    return dict(value)
 
 
 def _check_members(members: dict[str, Any], genesis: Genesis) -> None:

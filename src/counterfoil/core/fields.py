@@ -139,6 +139,11 @@ def parse_form(notation: str, *, optional: bool = False) -> FieldForm:
     )
 
 
+def shown_field(name: object) -> str:
+    """A field's name as an error may show it: only one that could be declared, since any other may be private."""
+    return name if isinstance(name, str) and _FIELD_NAME(name) else "of an odd name"
+
+
 def parse_fields(public: Mapping[str, str | FieldForm]) -> dict[str, FieldForm]:
     """Fields from names and notations; a name ending in ``?`` is optional. Raises InvalidForm."""
     fields: dict[str, FieldForm] = {}

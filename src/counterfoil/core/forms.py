@@ -37,38 +37,38 @@ class _Keyed(Protocol):
 
 def is_label(text: object) -> bool:
     """A name the application declared: 1 to 128 of ``A-Za-z0-9_.:/+-``, not beginning with punctuation but ``_``."""
-    return isinstance(text, str) and _LABEL(text) is not None
+    return type(text) is str and _LABEL(text) is not None
 
 
 def is_name(text: object) -> bool:
     """A label, or ``~`` and 16 hex standing for a name that nobody declared."""
-    return isinstance(text, str) and (_LABEL(text) or _HIDDEN(text)) is not None
+    return type(text) is str and (_LABEL(text) or _HIDDEN(text)) is not None
 
 
 def is_event_type(text: object) -> bool:
     """Dotted lower-case words, 2 to 5 of them, at most 96 characters: ``effect.intended``."""
-    return isinstance(text, str) and len(text) <= EVENT_TYPE_CHARACTERS_MAX and _EVENT_TYPE(text) is not None
+    return type(text) is str and len(text) <= EVENT_TYPE_CHARACTERS_MAX and _EVENT_TYPE(text) is not None
 
 
 def is_decimal(text: object) -> bool:
     """Decimal text without exponent or superfluous zeros in front, at most 40 characters: ``-12.50``."""
-    return isinstance(text, str) and len(text) <= DECIMAL_CHARACTERS_MAX and _DECIMAL(text) is not None
+    return type(text) is str and len(text) <= DECIMAL_CHARACTERS_MAX and _DECIMAL(text) is not None
 
 
 def is_digest(text: object) -> bool:
     """64 lower-case hex digits."""
-    return isinstance(text, str) and _DIGEST(text) is not None
+    return type(text) is str and _DIGEST(text) is not None
 
 
 def is_tag(text: object) -> bool:
     """32 lower-case hex digits."""
-    return isinstance(text, str) and _TAG(text) is not None
+    return type(text) is str and _TAG(text) is not None
 
 
 def is_time(text: object) -> bool:
     """``YYYY-MM-DDTHH:MM:SS.mmmZ``, a real calendar instant in UTC."""
     return (
-        isinstance(text, str)
+        type(text) is str
         and len(text) == 24
         and _MILLISECONDS(text, 19) is not None
         and _second_of(text[:19]) is not None

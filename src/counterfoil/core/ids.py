@@ -95,7 +95,7 @@ def make_id(prefix: str, time_ms: int, random80: int) -> str:
 
 def is_id(text: object, *prefixes: str) -> bool:
     """Whether ``text`` is an identifier with one of these prefixes (none given: with any known one)."""
-    if not isinstance(text, str):
+    if type(text) is not str:
         return False
     if not prefixes:
         return _ANY_ID(text) is not None

@@ -184,6 +184,38 @@ def test_a_public_field_that_is_text_from_outside_is_refused(stream):
     assert refusal.value.field == "from"
 
 
+class Text(str):
+    __slots__ = ()
+
+
+@pytest.mark.parametrize(
+    "member, bad",
+    [
+        ("event_type", ["x"]),
+        ("event_type", Text("order.seen")),
+        ("event_schema_version", []),
+        ("occurred_at", Text("2026-09-01T14:31:08.412Z")),
+        ("event_id", Text("evt_01J9ZC3Y3V7W2R5T8QK4M6N0PE")),
+        ("actor", "agent"),
+        ("actor", {"type": "agent", "id": Text("a")}),
+        ("data", 5),
+        ("data", {1: 2}),
+        ("data", {"Ada Example": 1}),
+        ("data", {"admission_id": Text("adm_01J9ZC3Y3V7W2R5T8QK4M6N0PE")}),
+        ("data", {"admission_id": ("adm_01J9ZC3Y3V7W2R5T8QK4M6N0PE",)}),
+        ("artifact_refs", ("a",)),
+        ("run_id", b"run_01J9ZC3Y3V7W2R5T8QK4M6N0PR"),
+        ("trace_id", Text("4bf92f3577b34da6a3ce929d0e0e4736")),
+    ],
+)
+def test_members_of_any_other_type_get_a_typed_refusal(stream, member, bad):
+    draft = stream.draft()
+    setattr(draft, member, bad)
+    with pytest.raises(InputError) as refusal:
+        stream.prepare(draft)
+    assert "Ada" not in str(refusal.value)
+
+
 def test_the_key_given_must_be_the_streams(stream, other_stream):
     with pytest.raises(InternalError):
         prepare(stream.genesis, other_stream.material, stream.draft(), stream.registry)
