@@ -42,6 +42,7 @@ from counterfoil.runtime import rows
 from counterfoil.runtime.block import RunHost
 from counterfoil.runtime.events import WhileRunning, WhileSuspended
 from counterfoil.runtime.heartbeat import Heartbeat
+from counterfoil.runtime.known import interpreted
 from counterfoil.runtime.look import find_conversation
 from counterfoil.runtime.recover import RecoveryReport, recover
 from counterfoil.runtime.run import Run
@@ -115,6 +116,11 @@ class Ledger:
     def id(self) -> str:
         """``ldg_…``, fixed when the ledger was made."""
         return self.store.ledger_id
+
+    @property
+    def created(self) -> bool:
+        """Whether opening made the ledger."""
+        return self._parts.created
 
     @property
     def read_only(self) -> bool:
@@ -227,6 +233,13 @@ class Ledger:
         """
         wanted = None if types is None else frozenset(types)
         return reading.stream_events(self.ports, self.stream_of(stream), after, wanted, run_id, limit)
+
+    def interpret(self, stream: str, after: int = 0, run_id: str | None = None) -> Iterator[Event]:
+        """As :meth:`events`, for folding or replaying them: what may be passed over is left out.
+
+        Raises ``UnknownEventType`` with type, version and sequence for any other event that this build does not know.
+        """
+        return interpreted(self.registry, self.events(stream, after, run_id=run_id))
 
     def tail(
         self,
@@ -369,19 +382,15 @@ class Ledger:
 
     def _begin(self) -> None:
         """What every ledger has before its first conversation: the stream of settings and the index key."""
-        if self._keys_missing or (self._parts.read_only and not self.streams.exists("config")):
+        if self._keys_missing:
             return
-        if not self._parts.read_only and not self.streams.exists("config"):
-            self.keyring.index_key(self.streams.id_of("config"))
-            self.streams.ensure("config")
-            if self.content == "sealed":
-                self._record_key_store()
-        self.keyring.index_key(self.streams.id_of("config"))
-
-    def _record_key_store(self) -> None:
-        """The ledger says which key store and which epoch it began with (FORMAT 12)."""
-        held = {"key_store": self.keyring.store.store_id, "kek": self.keyring.epoch()}
-        self.streams.record("keys", "keys.rotated", {"epoch_from": 0, "epoch_to": 1, "keys": 0}, held)
+        config = self.streams.id_of("config")
+        if not self.streams.exists("config"):
+            if self._parts.read_only:
+                return
+            self.keyring.index_key(config)
+            self.streams.begin()
+        self.keyring.index_key(config)
 
 
 def _keys_and_ports(

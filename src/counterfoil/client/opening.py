@@ -32,7 +32,7 @@ def open_content(ports: LedgerPorts, stored: StoredEvent, header: Header) -> Ope
         state, value, reason = _open_part(ports, stored, header, number)
         states.setdefault(state, reason)
         parts.append(value)
-    worst = next(state for state in _WORST_FIRST if state in states)
+    worst: ContentState = next(state for state in _WORST_FIRST if state in states)
     whole = resolved(parts)
     return Opened(worst, (whole, *parts[1:]), states[worst])
 

@@ -62,7 +62,7 @@ class LedgerPorts:
         self.clock = clock
         self.ids = ids
         self._tenant = tenant
-        self._content = content
+        self._content: ContentMode = content
         self._genesis: dict[str, Genesis] = {}
         self._rows_of = _rows_by_type(features)
         self._appender = AsyncAppender(store)

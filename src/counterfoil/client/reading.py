@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from counterfoil.client.ports import LedgerPorts
 from counterfoil.core.event import Header
-from counterfoil.errors import CounterfoilError, InputError, IntegrityError
+from counterfoil.errors import CounterfoilError, InputError, IntegrityError, StreamNotFound
 from counterfoil.flow.event import ContentState, Event, Opened
 from counterfoil.runtime import rows
 from counterfoil.runtime.state import RUNNING, SUSPENDED
@@ -108,6 +108,14 @@ def conversations(ports: LedgerPorts, after: str, limit: int) -> list[Conversati
             break
         after = page[-1].stream_id
     return found[:limit]
+
+
+def conversation(ports: LedgerPorts, stream_id: str) -> ConversationInfo:
+    """One stream as a line of a list. Raises ``StreamNotFound``."""
+    stored = ports.store.stream(stream_id)
+    if stored is None:
+        raise StreamNotFound(f"there is no stream {stream_id} in ledger {ports.store.ledger_id}", stream_id=stream_id)
+    return _conversation(ports, stored)
 
 
 def _conversation(ports: LedgerPorts, stored: StoredStream) -> ConversationInfo:

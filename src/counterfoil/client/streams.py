@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from counterfoil.client.ports import LedgerPorts
 from counterfoil.core.canonical import JSON
 from counterfoil.core.event import Draft, Part
 from counterfoil.core.forms import time_text
-from counterfoil.core.genesis import ContentMode, make_genesis
+from counterfoil.core.genesis import ContentMode, Genesis, make_genesis
 from counterfoil.core.ids import make_id
+from counterfoil.errors import StreamExists, WrongSequence
 from counterfoil.flow.requests import Entry, UnitDraft
-from counterfoil.store.unit import NONE, Refusal, StreamAppend, Unit
+from counterfoil.store.unit import ANY, NONE
 
 SYSTEM_KINDS: Final = ("access", "config", "retention", "keys", "archive", "seals")
 
@@ -35,7 +36,6 @@ class SystemStreams:
     def __init__(self, ports: LedgerPorts, content: ContentMode) -> None:
         self._ports = ports
         self._content: ContentMode = content
-        self._known: set[str] = set()
 
     def id_of(self, kind: str) -> str:
         """The stream's id, whether or not it exists."""
@@ -45,45 +45,51 @@ class SystemStreams:
         """Whether the stream has been made."""
         return self._ports.store.head(self.id_of(kind)) is not None
 
-    def ensure(self, kind: str) -> str:
-        """The stream's id; the stream is made if it is not there, its key first (FORMAT 3)."""
-        stream_id = self.id_of(kind)
-        if stream_id not in self._known:
-            if not self.exists(kind):
-                self._make(stream_id, kind)
-            self._known.add(stream_id)
-        return stream_id
+    def begin(self) -> None:
+        """Make what a tenant has before its first conversation, all of it or nothing; the quickest process wins.
+
+        That is the stream of settings, and in a sealed ledger which key store and epoch it began with (FORMAT 12).
+        """
+        entries = [self._new("config", ())]
+        if self._content == "sealed":
+            keyring = self._ports.keyring
+            held: dict[str, JSON] = {"key_store": keyring.store.store_id, "kek": keyring.epoch()}
+            began = self._draft("keys.rotated", {"epoch_from": 0, "epoch_to": 1, "keys": 0}, held)
+            entries.append(self._new("keys", (began,)))
+        self._append(entries)
 
     def record(
         self, kind: str, event_type: str, data: Mapping[str, JSON], content: Mapping[str, JSON]
     ) -> None:
-        """Append one event to a system stream."""
-        ports, stream_id = self._ports, self.ensure(kind)
-        draft = Draft(
-            ports.new_id("evt"),
-            event_type,
-            time_text(ports.now_ms()),
-            ACTOR,
-            data,
-            (Part(content),) if content else (),
-        )
-        ports.append(UnitDraft((Entry(stream_id, (draft,)),)))
+        """Append one event to a system stream, which is made first if it is not there."""
+        draft = self._draft(event_type, data, content)
+        if not self.exists(kind):
+            self._append([self._new(kind, ())])
+        self._ports.append(UnitDraft((Entry(self.id_of(kind), (draft,), ANY),)))
 
-    def _make(self, stream_id: str, kind: str) -> None:
+    def _draft(self, event_type: str, data: Mapping[str, JSON], content: Mapping[str, JSON]) -> Draft:
         ports = self._ports
-        key = ports.keyring.new_stream_key(stream_id)
-        genesis = make_genesis(
+        parts = (Part(content),) if content else ()
+        return Draft(ports.new_id("evt"), event_type, time_text(ports.now_ms()), ACTOR, data, parts)
+
+    def _new(self, kind: str, drafts: tuple[Draft, ...]) -> Entry:
+        genesis = self._genesis(kind)
+        return Entry(genesis.stream_id, drafts, NONE, create=genesis)
+
+    def _genesis(self, kind: str) -> Genesis:
+        ports, stream_id = self._ports, self.id_of(kind)
+        return make_genesis(
             ledger=ports.store.ledger_id,
             tenant=ports.tenant,
             stream_id=stream_id,
             kind=f"system/{kind}",
-            key=key.key_id,
+            key=ports.keyring.new_stream_key(stream_id).key_id,
             content=self._content,
         )
-        unit = Unit((StreamAppend(stream_id, (), expected=NONE, create=genesis),))
-        (outcome,) = ports.store.append([unit]).result()
-        if isinstance(outcome, Refusal):
-            # Another process was quicker; its genesis names the key, ours is nobody's.
-            ports.keyring.store.delete([key.key_id])
-            if not self.exists(kind):
-                raise outcome.error
+
+    def _append(self, entries: Sequence[Entry]) -> None:
+        try:
+            self._ports.append(UnitDraft(tuple(entries)))
+        except (StreamExists, WrongSequence):
+            # Another process was quicker: its genesis names its keys, and ours are nobody's.
+            self._ports.keyring.store.delete([entry.create.key for entry in entries if entry.create])

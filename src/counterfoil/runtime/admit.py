@@ -44,6 +44,7 @@ from counterfoil.runtime.decide import (
 )
 from counterfoil.runtime.doubt import open_reviews, parked
 from counterfoil.runtime.events import CONVERSATION_SCOPE, TENANT_SCOPE, Said
+from counterfoil.runtime.known import OWN_TYPES, interpreted
 from counterfoil.runtime.look import Seen, look
 from counterfoil.runtime.resume import ENTRY_TYPES, tally_of
 from counterfoil.runtime.spec import RunSpec, worker
@@ -265,9 +266,17 @@ def _resume(desk: _Desk, decision: Resume) -> Flow[Entered]:
         cause = events.wait_cause(run.cause) or "input"
         drafts.append(desk.draft(events.run_resumed(cause, run.waits_for), run.run_id))
     guards = [RowIs(rows.RUNS, (run.run_id,), frozenset({run.state})), *_still_running(decision.park)]
+    # Most of it is read before the claim: a record that cannot be understood is not claimed, and no lease runs down.
+    history = yield from _history(desk, run)
     claimed = yield from desk.claim(drafts, guards)
-    history: list[Event] = yield Read(Events(desk.stream_id, types=ENTRY_TYPES, run_id=run.run_id))
+    history += yield from _history(desk, run, history[-1].sequence if history else 0)
     return Entered(desk.stream_id, run.run_id, desk.seen.admission_id, claimed.lease, history)
+
+
+def _history(desk: _Desk, run: RunState, after: int = 0) -> Flow[list[Event]]:
+    """What the run is given of its past. Raises ``UnknownEventType`` for what a newer version wrote."""
+    found: list[Event] = yield Read(Events(desk.stream_id, after, ENTRY_TYPES, run.run_id))
+    return list(interpreted(OWN_TYPES, found))
 
 
 def _refuse_while_reviewed(run: RunState) -> Flow[None]:
@@ -284,7 +293,7 @@ def _refuse_while_reviewed(run: RunState) -> Flow[None]:
 
 
 def _replay(desk: _Desk, run: RunState) -> Flow[Entered]:
-    history: list[Event] = yield Read(Events(desk.stream_id, types=ENTRY_TYPES, run_id=run.run_id))
+    history = yield from _history(desk, run)
     return Entered(desk.stream_id, run.run_id, desk.seen.admission_id, None, history, run.terminal)
 
 

@@ -1,0 +1,69 @@
+"""``counterfoil.toml``: found from below, checked, and its module imported so that tools are declared."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from counterfoil.client.config import Config, find_config, load_app, read_config
+from counterfoil.errors import ConfigInvalid, FileMissing
+
+
+def write(tmp_path, text):
+    path = tmp_path / "counterfoil.toml"
+    path.write_text(text)
+    return path
+
+
+def test_the_nearest_file_above_is_taken(tmp_path):
+    path = write(tmp_path, 'ledger = "data/ledger"\napp = "shop.agents"\ntenant = "acme"\n')
+    below = tmp_path / "a" / "b"
+    below.mkdir(parents=True)
+    assert find_config(below) == Config(path, str(tmp_path / "data/ledger"), "shop.agents", "acme")
+
+
+def test_without_a_file_everything_is_default(tmp_path):
+    assert find_config(tmp_path).path is None or not find_config(tmp_path).path.is_relative_to(tmp_path)
+    assert load_app(Config()) is None
+
+
+def test_a_path_from_the_root_stays_as_it_is(tmp_path):
+    assert read_config(write(tmp_path, 'ledger = "/srv/ledger"')).ledger == "/srv/ledger"
+
+
+def test_the_app_is_imported_from_beside_the_file(tmp_path, monkeypatch):
+    (tmp_path / "tools_of_a_test.py").write_text("LOADED = True\n")
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    try:
+        assert load_app(read_config(write(tmp_path, 'app = "tools_of_a_test"'))) == "tools_of_a_test"
+        assert sys.modules["tools_of_a_test"].LOADED
+    finally:
+        sys.modules.pop("tools_of_a_test", None)
+
+
+@pytest.mark.parametrize("text", ["ledger = ", "ledger = 5", 'app = ""', 'aap = "shop"', "[ledger]\nx = 1"])
+def test_what_is_wrong_with_the_file_is_named(tmp_path, text):
+    with pytest.raises(ConfigInvalid, match=r"counterfoil\.toml"):
+        read_config(write(tmp_path, text))
+
+
+def test_a_file_of_another_encoding_is_refused(tmp_path):
+    path = tmp_path / "counterfoil.toml"
+    path.write_bytes(b'app = "\xff"')
+    with pytest.raises(ConfigInvalid):
+        read_config(path)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(FileMissing):
+        read_config(tmp_path / "counterfoil.toml")
+
+
+def test_an_app_that_cannot_be_imported_says_why(tmp_path, monkeypatch):
+    (tmp_path / "broken_of_a_test.py").write_text("1 / 0\n")
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    with pytest.raises(ConfigInvalid, match="ZeroDivisionError"):
+        load_app(read_config(write(tmp_path, 'app = "broken_of_a_test"')))
+    with pytest.raises(ConfigInvalid, match="no_such_module"):
+        load_app(read_config(write(tmp_path, 'app = "no_such_module_anywhere"')))

@@ -1,0 +1,257 @@
+"""Opening a ledger: what is made, what is found again, what is refused with a way out."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+
+import pytest
+
+import counterfoil
+from counterfoil.core.genesis import parse_genesis
+from counterfoil.errors import (
+    ConfigInvalid,
+    HandleForked,
+    InputError,
+    InvalidForm,
+    KeyStoreMissing,
+    LedgerNotFound,
+    ReviewNotFound,
+    RunNotFound,
+    StoreClosed,
+    StoreCorrupt,
+    StoreReadOnly,
+    StreamNotFound,
+)
+
+
+@pytest.fixture
+def place(tmp_path):
+    return tmp_path / "ledger"
+
+
+@pytest.fixture
+def filled(place):
+    """A closed ledger with one conversation in it."""
+    with counterfoil.open(place) as ledger, ledger.run("a", conversation="case-1", message="hello") as run:
+        run.finish("done")
+    return place
+
+
+# ---- making and finding -------------------------------------------------------------------------------------------
+
+
+def test_a_missing_ledger_is_made_with_its_keys_beside_it(place):
+    counterfoil.open(place).close()
+    assert {"ledger.db", "keys.db", "kek"} <= {path.name for path in place.iterdir()}
+    (kek,) = (place / "kek").iterdir()
+    assert stat.S_IMODE(kek.stat().st_mode) == 0o600
+
+
+def test_a_new_ledger_says_which_key_store_and_epoch_it_began_with(place):
+    with counterfoil.open(place) as ledger:
+        (event,) = ledger.events(ledger.streams.id_of("keys"))
+        assert (event.type, event.data["epoch_to"]) == ("keys.rotated", 1)
+        assert event.content == {"key_store": ledger.keyring.store.store_id, "kek": ledger.keyring.epoch()}
+
+
+def test_opening_again_finds_the_same_ledger_and_adds_nothing(filled):
+    with counterfoil.open(filled) as ledger:
+        first = (ledger.id, [stored.head for stored in ledger.store.streams()])
+    with counterfoil.open(filled) as ledger:
+        assert (ledger.id, [stored.head for stored in ledger.store.streams()]) == first
+        assert [info.name for info in ledger.conversations()] == ["case-1"]
+
+
+def test_without_create_a_missing_ledger_is_an_error_and_nothing_is_made(place):
+    with pytest.raises(LedgerNotFound):
+        counterfoil.open(place, create=False)
+    assert not place.exists()
+
+
+def test_a_directory_with_other_files_keeps_them(place):
+    place.mkdir()
+    (place / "notes.txt").write_text("mine")
+    counterfoil.open(place).close()
+    assert (place / "notes.txt").read_text() == "mine"
+
+
+def test_a_file_that_is_no_ledger_is_refused(place):
+    place.mkdir()
+    (place / "ledger.db").write_text("not a database at all, only text " * 50)
+    with pytest.raises(StoreCorrupt, match="not a database"):
+        counterfoil.open(place)
+
+
+def test_postgresql_is_not_in_this_version_and_says_so():
+    with pytest.raises(InputError, match="not in this version"):
+        counterfoil.open("postgresql://localhost/ledger")
+
+
+def test_a_ledger_in_memory_ends_with_its_handle():
+    with counterfoil.open(":memory:") as one, counterfoil.open(":memory:") as two:
+        with one.run("a", conversation="c"):
+            pass
+        assert two.conversations() == []
+
+
+def test_a_tenant_is_a_label(place):
+    with pytest.raises(InvalidForm):
+        counterfoil.open(place, tenant="ACME & sons")
+
+
+def test_tenants_of_one_directory_see_their_own_conversations(place):
+    with counterfoil.open(place, tenant="one") as one, one.run("a", conversation="c") as run:
+        pass
+    with counterfoil.open(place, tenant="two") as two:
+        assert two.conversations() == []
+        assert two.runs() == []
+        with pytest.raises(StreamNotFound):
+            two.stream_of("c")
+        with pytest.raises(RunNotFound):
+            two.run_row(run.id)
+
+
+# ---- content ----------------------------------------------------------------------------------------------------
+
+
+def test_content_is_encrypted_by_default(filled):
+    assert not any(b"hello" in path.read_bytes() for path in filled.iterdir() if path.is_file())
+
+
+def test_a_clear_ledger_keeps_content_in_the_open_and_needs_no_kek(place):
+    with (
+        counterfoil.open(place, content="clear") as ledger,
+        ledger.run("a", conversation="c", message="hello"),
+    ):
+        pass
+    assert not (place / "kek").exists()
+    with counterfoil.open(place) as ledger:
+        assert ledger.content == "clear"
+        assert parse_genesis(ledger.store.stream(ledger.stream_of("c")).genesis).content == "clear"
+        assert next(iter(ledger.events("c"))).content["name"] == "c"
+
+
+def test_the_mode_of_content_does_not_change_later(filled):
+    with pytest.raises(ConfigInvalid, match="sealed"):
+        counterfoil.open(filled, content="clear")
+    with pytest.raises(InvalidForm):
+        counterfoil.open(filled, content="encrypted")
+
+
+# ---- the key store is gone --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def keyless(filled):
+    (filled / "keys.db").unlink()
+    return filled
+
+
+def test_without_the_key_store_headers_are_read_and_content_is_withheld(keyless):
+    with counterfoil.open(keyless) as ledger:
+        (info,) = ledger.conversations()
+        assert (info.name, info.name_state, info.agent) == (None, "withheld", "a")
+        events = list(ledger.events(info.stream_id))
+        assert [event.type for event in events][-1] == "run.finished"
+        assert {event.content_state for event in events} == {"withheld"}
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda ledger: ledger.run("a", conversation="case-1"),
+        lambda ledger: ledger.recover(),
+        lambda ledger: ledger.settle("rev_01J9ZC3Y3V7W2R5T8QK4M6N0PS", "failed", by="Jane", reason="x"),
+        lambda ledger: ledger.stream_of("case-1"),
+    ],
+)
+def test_without_the_key_store_every_write_is_refused_with_the_way_out(keyless, write):
+    with counterfoil.open(keyless) as ledger, pytest.raises(KeyStoreMissing) as refused:
+        write(ledger)
+    assert refused.value.hint
+
+
+def test_a_missing_key_store_is_never_made_silently(keyless):
+    counterfoil.open(keyless).close()
+    assert not (keyless / "keys.db").exists()
+
+
+def test_a_key_store_that_comes_back_is_taken_again(filled, tmp_path):
+    shutil.move(filled / "keys.db", tmp_path / "keys.db")
+    counterfoil.open(filled).close()
+    shutil.move(tmp_path / "keys.db", filled / "keys.db")
+    with counterfoil.open(filled) as ledger, ledger.run("a", conversation="case-1") as run:
+        assert not run.done
+
+
+def test_the_key_store_of_another_ledger_is_refused_for_writing(filled, tmp_path):
+    counterfoil.open(tmp_path / "other").close()
+    shutil.copy(tmp_path / "other" / "keys.db", filled / "keys.db")
+    with counterfoil.open(filled) as ledger:
+        with pytest.raises(KeyStoreMissing):
+            ledger.run("a")
+        assert len(ledger.conversations()) == 1
+
+
+# ---- reading only -----------------------------------------------------------------------------------------------
+
+
+def test_a_ledger_opened_for_reading_refuses_to_write(filled):
+    with counterfoil.open(filled, read_only=True) as ledger:
+        assert ledger.read_only
+        assert next(event.type for event in ledger.events("case-1")) == "conversation.opened"
+        with pytest.raises(StoreReadOnly):
+            ledger.run("a", conversation="case-1")
+
+
+def test_a_tenant_that_never_wrote_can_be_looked_at(filled):
+    with counterfoil.open(filled, tenant="new", read_only=True) as ledger:
+        assert ledger.conversations() == []
+        with pytest.raises(StreamNotFound):
+            ledger.stream_of("case-1")
+
+
+def test_opening_for_reading_makes_nothing(place):
+    with pytest.raises(LedgerNotFound):
+        counterfoil.open(place, read_only=True)
+    assert not place.exists()
+
+
+# ---- the handle -------------------------------------------------------------------------------------------------
+
+
+def test_a_closed_ledger_refuses_and_closing_twice_is_fine(place):
+    ledger = counterfoil.open(place)
+    ledger.close()
+    ledger.close()
+    with pytest.raises(StoreClosed):
+        ledger.conversations()
+
+
+def test_a_handle_used_after_a_fork_refuses(place):
+    ledger = counterfoil.open(place)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            ledger.run("a").__enter__()
+        except HandleForked:
+            code = 0
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    ledger.close()
+
+
+def test_unknown_names_are_not_found(filled):
+    with counterfoil.open(filled) as ledger:
+        with pytest.raises(StreamNotFound, match="case-2"):
+            ledger.stream_of("case-2")
+        with pytest.raises(RunNotFound):
+            ledger.run_row("run_01J9ZC3Y3V7W2R5T8QK4M6N0PR")
+        with pytest.raises(RunNotFound):
+            ledger.run_row("garbage")
+        with pytest.raises(ReviewNotFound):
+            ledger.settle("garbage", "failed", by="Jane", reason="x")

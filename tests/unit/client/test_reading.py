@@ -1,0 +1,134 @@
+"""Looking at a ledger: lists, pages, tails, and what is damaged beside them."""
+
+from __future__ import annotations
+
+import pytest
+
+import counterfoil
+from counterfoil.client.reading import PAGE_EVENTS, PAGE_ROWS
+from counterfoil.effects.registry import own_tools
+from counterfoil.errors import RunWaiting
+from tests.running import World, types_of, vanish
+
+
+@pytest.fixture
+def ledger():
+    return World().worker()
+
+
+def test_conversations_come_in_pages_in_the_order_in_which_they_were_opened(ledger):
+    for number in range(5):
+        with ledger.run("a", conversation=f"c{number}", title=f"Case {number}"):
+            pass
+    first = ledger.conversations(limit=2)
+    rest = ledger.conversations(after=first[-1].stream_id, limit=10)
+    assert [info.name for info in first + rest] == [f"c{number}" for number in range(5)]
+    assert first[0].title == "Case 0"
+
+
+def test_a_line_of_the_list_says_how_the_conversation_stands(ledger):
+    with ledger.run("a", conversation="c") as run:
+        (info,) = ledger.conversations()
+        assert (info.state, info.running, info.runs, info.agent) == ("running", run.id, 1, "a")
+    (info,) = ledger.conversations()
+    assert (info.state, info.running, info.waiting) == ("open", None, 0)
+
+
+def test_events_are_read_over_many_pages_and_filtered(ledger):
+    with ledger.run("a", conversation="c") as run:
+        for number in range(PAGE_EVENTS + 10):
+            run.record("n.seen", {"number": number}, ignorable=True)
+    events = list(ledger.events("c"))
+    assert [event.sequence for event in events] == list(range(1, PAGE_EVENTS + 15))
+    assert len(list(ledger.events("c", types=["n.seen"]))) == PAGE_EVENTS + 10
+    assert [event.sequence for event in ledger.events("c", after=5, limit=3)] == [6, 7, 8]
+    assert len(list(ledger.events("c", run_id=run.id))) == PAGE_EVENTS + 12
+
+
+def test_rows_are_read_over_many_pages(ledger):
+    for _ in range(PAGE_ROWS + 5):
+        with ledger.run("a", conversation="c"):
+            pass
+    assert len(ledger.runs()) == len(ledger.runs("c")) == PAGE_ROWS + 5
+    assert len(ledger.runs(state="finished")) == PAGE_ROWS + 5
+    assert len(ledger.runs(limit=7)) == 7
+
+
+def test_runs_are_listed_by_conversation_and_state(ledger):
+    with ledger.run("a", conversation="c") as done:
+        pass
+    left = vanish(ledger.run("a", conversation="d"))
+    assert [row["run_id"] for row in ledger.runs("c")] == [done.id]
+    assert [row["run_id"] for row in ledger.runs(state="running")] == [left]
+    assert ledger.runs("c", state="running") == []
+    assert ledger.run_row(left)["state"] == "running"
+
+
+def test_effects_and_reviews_are_queries(ledger):
+    with own_tools():
+
+        @counterfoil.effect("t.lost", version="1", touches={"money"}, doubt=counterfoil.by_review())
+        def lost():
+            raise ConnectionError
+
+        with pytest.raises(RunWaiting), ledger.run("a", conversation="c") as run:
+            lost()
+    (row,) = ledger.effects()
+    assert (
+        ledger.effects(state="in_review")
+        == ledger.effects(run_id=run.id)
+        == ledger.effects(stream="c")
+        == [row]
+    )
+    assert ledger.effects(state="succeeded") == ledger.effects(run_id=run.id, state="succeeded") == []
+    (review,) = ledger.reviews()
+    ledger.settle(review["review_id"], "failed", by="Jane", reason="never arrived")
+    assert ledger.reviews() == []
+    assert [found["state"] for found in ledger.reviews(state=None)] == ["settled"]
+
+
+def test_a_tail_begins_where_it_is_told_and_follows_until_it_is_stopped(ledger):
+    with ledger.run("a", conversation="c") as run:
+        assert [event.sequence for event in ledger.tail("c", after=2, follow=False)] == [3]
+        assert list(ledger.tail("c", follow=False)) == []
+        seen = []
+        for event in ledger.tail("c", after=0, stop=lambda: len(seen) > 3):
+            seen.append(event.type)
+            if len(seen) == 3:
+                run.record("n.seen", ignorable=True)
+        assert seen[-1] == "n.seen"
+
+
+def test_one_damaged_event_is_shown_as_damaged_and_hides_no_other(ledger):
+    with ledger.run("a", conversation="c") as run:
+        for number in range(3):
+            run.record("n.seen", {"number": number}, ignorable=True)
+    stored = ledger.store._state.streams[run.conversation].events
+    stored[4] = _with_header(stored[4], b"\xff{not a header")
+    events = list(ledger.events("c"))
+    assert [event.sequence for event in events] == list(range(1, 8))
+    assert [bool(event.fault) for event in events] == [False] * 4 + [True] + [False] * 2
+    assert (events[4].type, events[4].content_state) == ("n.seen", "damaged")
+
+
+def test_a_damaged_first_event_does_not_hide_the_conversation(ledger):
+    for name in ("c", "d"):
+        with ledger.run("a", conversation=name) as run:
+            pass
+    stored = ledger.store._state.streams[run.conversation].events
+    stored[0] = _with_header(stored[0], b"{}")
+    listed = ledger.conversations()
+    assert [(info.name, info.name_state) for info in listed] == [("c", "present"), (None, "damaged")]
+
+
+def _with_header(event, header):
+    from dataclasses import replace
+
+    return replace(event, header=header)
+
+
+def test_names_and_stream_ids_are_both_taken(ledger):
+    with ledger.run("a", conversation="c") as run:
+        pass
+    assert ledger.stream_of("c") == ledger.stream_of(run.conversation) == run.conversation
+    assert types_of(ledger, "c") == types_of(ledger, run.conversation)
