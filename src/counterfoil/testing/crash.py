@@ -19,8 +19,8 @@ again, and the scenario looks at the ledger and at the world outside::
 
     crash.run_matrix(Refunds)
 
-``work`` may be ``async def``. A scenario about recovery leaves its doubt in ``prepare`` and calls
-``ledger.recover()`` in ``work``.
+``work`` may be ``async def``. A scenario about recovery leaves its doubt in ``prepare``, with :func:`live` and a
+:class:`LifeUntil`, and calls ``ledger.recover()`` in ``work``.
 """
 
 from __future__ import annotations
@@ -90,23 +90,40 @@ class Life:
         self.check()
         with self._lock:
             self.requests.append(name_of(request))
-            number = len(self.requests)
-        self._die_at(number, "before")
+            here = CrashPoint(len(self.requests), "before", self.requests[-1])
+        self._die_at(here)
 
-    def after(self, request: Request) -> None:  # noqa: ARG002 - the interface's name for it
+    def after(self, request: Request) -> None:
         """See ``flow.drive.Watcher``."""
         self.check()
-        self._die_at(len(self.requests), "after")
+        self._die_at(CrashPoint(len(self.requests), "after", name_of(request)))
 
     def check(self) -> None:
         """Raise :class:`Crash` when this worker is dead."""
         if not self.alive:
             raise Crash(f"this worker died {self.end}")
 
-    def _die_at(self, number: int, when: When) -> None:
-        if self.end is not None and (self.end.number, self.end.when) == (number, when):
-            self.alive = False
+    def ends_at(self, here: CrashPoint) -> bool:
+        """Whether this is where it ends."""
+        return self.end is not None and (self.end.number, self.end.when) == (here.number, here.when)
+
+    def _die_at(self, here: CrashPoint) -> None:
+        if self.ends_at(here):
+            self.end, self.alive = here, False
             self.check()
+
+
+class LifeUntil(Life):
+    """A life that ends at the first request whose name begins with ``what``: ``call payment.refund``."""
+
+    def __init__(self, what: str, when: When = "after") -> None:
+        super().__init__()
+        self._what = what
+        self._when = when
+
+    def ends_at(self, here: CrashPoint) -> bool:
+        """See :class:`Life`."""
+        return here.when == self._when and here.what.startswith(self._what)
 
 
 def name_of(request: Request) -> str:
@@ -249,7 +266,7 @@ def points_of(make: Callable[[], Scenario], directory: Path | None = None) -> li
     with _world(directory) as world:
         scenario.prepare(world)
         life = Life()
-        _live(scenario, world, life)
+        live(world, life, scenario.work)
         _finish(scenario, world)
     whens: tuple[When, ...] = ("before", "after")
     return [CrashPoint(number, when, what) for number, what in enumerate(life.requests, 1) for when in whens]
@@ -259,17 +276,17 @@ def _try(scenario: Scenario, point: CrashPoint, directory: Path | None) -> None:
     with _world(directory) as world:
         scenario.prepare(world)
         life = Life(point)
-        _live(scenario, world, life)
+        live(world, life, scenario.work)
         assert not life.alive, f"the work ended without reaching {point}"
         _finish(scenario, world)
 
 
-def _live(scenario: Scenario, world: World, life: Life) -> None:
-    """One worker's life: its own handle, the work until its end, its death, or a wait."""
+def live(world: World, life: Life, work: Callable[[Ledger], Any]) -> None:
+    """One worker's life: its own handle, the work until it ends, waits, or dies. Any other error is raised."""
     ledger = world.open(life)
     with watched(life):
         try:
-            _run_work(scenario, ledger)
+            _carry(work(ledger))
         except RunWaiting:
             pass
         except BaseException as error:
@@ -284,7 +301,7 @@ def _finish(scenario: Scenario, world: World) -> None:
         ledger = world.open()
         scenario.recover(ledger)
         try:
-            _run_work(scenario, ledger)
+            _carry(scenario.work(ledger))
         except RunWaiting:
             continue
         break
@@ -293,8 +310,7 @@ def _finish(scenario: Scenario, world: World) -> None:
     scenario.check(world, ledger)
 
 
-def _run_work(scenario: Scenario, ledger: Ledger) -> None:
-    work = scenario.work(ledger)
+def _carry(work: Any) -> None:
     if inspect.iscoroutine(work):
         asyncio.run(work)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from counterfoil.effects import Found, by_key, by_lookup, by_repeating, by_review, effect, events
@@ -12,9 +10,9 @@ from counterfoil.effects.recover import recover_effect
 from counterfoil.effects.registry import own_tools
 from counterfoil.errors import RunWaiting
 from counterfoil.flow.context import RunScope
-from counterfoil.flow.drive import drive, watched
+from counterfoil.flow.drive import drive
 from counterfoil.flow.requests import Entry, UnitDraft
-from counterfoil.testing.crash import Crash, Life
+from counterfoil.testing.crash import LifeUntil, live
 from counterfoil.testing.truth import check_truth
 
 
@@ -28,39 +26,16 @@ def declare(provider, doubt, **more):
     return pay
 
 
-class DiesInCall(Life):
-    """A worker that dies at its first call outside: after it was carried out, or before it was made."""
-
-    def __init__(self, sent):
-        super().__init__()
-        self.sent = sent
-
-    def before(self, request):
-        super().before(request)
-        if not self.sent and self.requests[-1].startswith("call pay"):
-            self.alive = False
-            self.check()
-
-    def after(self, request):
-        super().after(request)
-        if self.sent and self.requests[-1].startswith("call pay"):
-            self.alive = False
-            self.check()
-
-
 @pytest.fixture
 def left_in_doubt(world):
     """Leave an effect intended and not observed; ``sent`` says whether its call reached the provider."""
 
-    def leave(pay, *, sent, order="o-1"):
-        life = DiesInCall(sent)
-        ledger = world.open(life)
-        with (
-            pytest.raises(Crash),
-            watched(life),
-            ledger.run("agent", conversation="case", message="m", dedupe="m1"),
-        ):
-            pay(order)
+    def leave(pay, *, sent):
+        def work(ledger):
+            with ledger.run("agent", conversation="case", message="m", dedupe="m1"):
+                pay("o-1")
+
+        live(world, LifeUntil("call pay", "after" if sent else "before"), work)
 
     return leave
 
@@ -231,14 +206,11 @@ def test_an_async_tool_is_recovered_from_sync_code(world, ledger, provider, left
     async def pay(order: str, *, idempotency_key: str = ""):
         return await provider.asend(idempotency_key=idempotency_key, order=order)
 
-    life = DiesInCall(sent=True)
-
-    async def work():
-        async with world.open(life).run("agent", conversation="case", message="m", dedupe="m1"):
+    async def work(dying):
+        async with dying.run("agent", conversation="case", message="m", dedupe="m1"):
             await pay("o-1")
 
-    with pytest.raises(Crash), watched(life):
-        asyncio.run(work())
+    live(world, LifeUntil("call pay"), work)
     world.time_passes()
     assert [entry.done for entry in ledger.recover().effects] == ["decided"]
     assert len(provider.requests) == 1
