@@ -22,11 +22,11 @@ class Registry:
     Declaring is for start-up; afterwards any number of threads may check.
     """
 
-    __slots__ = ("_names", "_specs")
+    __slots__ = ("_classes", "_specs")
 
     def __init__(self, types: Mapping[str, TypeSpec] = EVENT_TYPES) -> None:
         self._specs = {(spec.event_type, spec.version): spec for spec in types.values()}
-        self._names = set(types)
+        self._classes = {spec.event_type: spec.default_class for spec in types.values()}
 
     def declare(
         self,
@@ -42,7 +42,7 @@ class Registry:
 
         ``public`` maps names (``?`` at the end: optional) to forms: ``label name n bool h t sha decimal time type
         labels types``, ``id:evt``, ``ids:eff``, ``{a,b}``. Raises InvalidForm for a form that could carry text, a
-        type of the product, or a second declaration that differs.
+        type of the product, or a second declaration that differs; the default class is the same in every version.
         """
         if not is_event_type(event_type):
             raise InvalidForm(
@@ -56,6 +56,10 @@ class Registry:
             raise InvalidForm(f"the version of {event_type} is an integer from 1 on")
         if default_class not in CLASSES:
             raise InvalidForm(f"the class of {event_type} is one of {', '.join(CLASSES)}")
+        if self._classes.get(event_type, default_class) != default_class:
+            raise InvalidForm(
+                f"{event_type} is declared already, with another class", hint="name the class in each event"
+            )
         fields = MappingProxyType(parse_fields(public or {}))
         spec = TypeSpec(event_type, version, fields, content, ignorable, default_class)
         known = self._specs.setdefault((event_type, version), spec)
@@ -64,7 +68,7 @@ class Registry:
                 f"{event_type} version {version} is declared already, with other fields",
                 hint="a changed declaration takes a new version",
             )
-        self._names.add(event_type)
+        self._classes[event_type] = default_class
         return known
 
     def spec(self, event_type: str, version: int) -> TypeSpec | None:
@@ -76,12 +80,8 @@ class Registry:
         return (event_type, version) in self._specs
 
     def default_class(self, event_type: str) -> str:
-        """The class of content where the header names none; a type's first registered version decides."""
-        for version in range(1, 2 + len(self._specs)):
-            spec = self._specs.get((event_type, version))
-            if spec is not None:
-                return spec.default_class
-        return DEFAULT_CLASS
+        """The class of content where the header names none; ``confidential`` for a type that is not registered."""
+        return self._classes.get(event_type, DEFAULT_CLASS)
 
     def types(self) -> list[TypeSpec]:
         """Every registered type and version, by name."""
@@ -112,7 +112,7 @@ class Registry:
     def _check_undeclared(
         self, event_type: str, version: int, data: Mapping[str, Any], ignorable: bool
     ) -> None:
-        if event_type in self._names:
+        if event_type in self._classes:
             raise UnknownEventType(
                 f"{event_type} is known, but not in version {version}",
                 hint="declare that version, or use a newer Counterfoil",

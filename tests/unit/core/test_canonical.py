@@ -269,7 +269,7 @@ def test_the_same_name_in_two_objects_is_no_duplicate():
 
 
 @pytest.mark.parametrize(
-    "text, offset", [(b"", 0), (b"[1,]", 3), (b'{"a" 1}', 5), ('["\u20ac" 1]'.encode(), 7), (b"[1] x", 4)]
+    "text, offset", [(b"", 0), (b"[1,x]", 3), (b'{"a" 1}', 5), ('["\u20ac" 1]'.encode(), 7), (b"[1] x", 4)]
 )
 def test_what_is_no_json_is_refused_at_its_byte_offset(text, offset):
     with pytest.raises(NotCanonical) as refusal:

@@ -228,6 +228,13 @@ def test_the_class_of_content_is_one_of_five(registry):
         registry.declare("order.sent", 1, default_class="private")
 
 
+def test_the_class_of_content_is_the_same_in_every_version(registry):
+    registry.declare("order.paid", 1, default_class="personal")
+    registry.declare("order.paid", 2, default_class="personal")
+    with pytest.raises(InvalidForm):
+        registry.declare("order.paid", 3)
+
+
 def test_a_form_is_written_as_it_is_read():
     for notation in (*GOOD, "id:evt", "id", "ids:eff", "ids", "{a,b}"):
         assert parse_form(notation).notation() == notation
