@@ -32,7 +32,14 @@ def check_library() -> None:
         )
 
 
-def connect(path: Path, mode: str, busy_s: float, *, immutable: bool = False) -> sqlite3.Connection:
+def connect(
+    path: Path,
+    mode: str,
+    busy_s: float,
+    *,
+    immutable: bool = False,
+    factory: type[sqlite3.Connection] = sqlite3.Connection,
+) -> sqlite3.Connection:
     """A connection in autocommit, usable from any thread (one at a time). ``mode`` is rwc, rw or ro.
 
     Raises sqlite3 errors as they are; the caller knows what it was doing.
@@ -45,6 +52,7 @@ def connect(path: Path, mode: str, busy_s: float, *, immutable: bool = False) ->
         isolation_level=None,
         check_same_thread=False,
         cached_statements=STATEMENTS_CACHED,
+        factory=factory,
     )
 
 
@@ -100,5 +108,8 @@ def fetch(connection: sqlite3.Connection, sql: str, params: Params = ()) -> list
 
 def close_quietly(connection: sqlite3.Connection) -> None:
     """Close a connection that may be beyond help: nothing it says now changes what is on disk."""
+    with contextlib.suppress(sqlite3.Error):
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
     with contextlib.suppress(sqlite3.Error):
         connection.close()

@@ -5,6 +5,7 @@ Everything here runs with the turn held and in one thread at a time; the group-c
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 from collections.abc import Callable, Sequence
@@ -95,8 +96,15 @@ class Engine:
         except BaseException:
             self._undo(connection, broken=True)
             raise
-        self._commit(answer)
-        transaction.publish()
+        try:
+            self._commit(answer)
+            transaction.publish()
+        except CommitInDoubt:
+            raise
+        except BaseException:
+            # An interrupt between the commit and its answer: the caches may be behind.
+            self.drop()
+            raise
         return answer
 
     def _begin(self, connection: sqlite3.Connection) -> WriteTransaction:
@@ -118,10 +126,6 @@ class Engine:
             certain = extended_name(error) in NOT_COMMITTED
             self.drop()
             raise CommitInDoubt(translate(error, self._path, "commit to"), answer, certain=certain) from error
-        except BaseException:
-            # An interrupt between the commit and its answer: the caches may be behind.
-            self.drop()
-            raise
 
     def _undo(self, connection: sqlite3.Connection, *, broken: bool = False) -> None:
         """Roll back; a connection that met an error of its own is not used again."""
@@ -155,8 +159,13 @@ class Engine:
 
     def drop(self) -> None:
         """Close the connection and forget what it knew."""
-        connection, self._connection, self._cursor = self._connection, None, None
+        connection, cursor = self._connection, self._cursor
+        self._connection = self._cursor = None
         self._cache.clear()
+        if cursor is not None:
+            # A statement that is not finished would keep the connection, and its lock, alive behind our back.
+            with contextlib.suppress(sqlite3.Error):
+                cursor.close()
         if connection is not None:
             close_quietly(connection)
 
