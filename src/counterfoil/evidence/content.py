@@ -66,18 +66,21 @@ class Certificates:
 class Records:
     """Checks the records of one stream, each by its digest and, where ``keys`` are given, by opening it.
 
-    ``begin`` takes an event with its first record, ``take`` its further ones, ``close`` ends the last event.
+    ``stream_key`` is None where the genesis that names it cannot be trusted. ``begin`` takes an event with its first
+    record, ``take`` its further ones, ``close`` ends the last event.
     """
 
     def __init__(
         self,
         stream_id: str,
+        stream_key: str | None,
         certificates: Certificates,
         collector: Collector,
         counts: Counts,
         keys: StreamKeys | None,
     ) -> None:
         self._stream_id = stream_id
+        self._stream_key = stream_key or ""
         self._certificates = certificates
         self._collector = collector
         self._counts = counts
@@ -139,10 +142,8 @@ class Records:
     def _name_missing(self) -> None:
         """Say what became of records that the header names and that did not come."""
         for part in sorted(self._missing):
-            key_id = (self._parts or ())[3 * part + 1]
-            if key_id is None and self._keys is not None:
-                key_id = self._keys.genesis.key
-            if self._certificates.cover(key_id or "", self._row[1], self._row[3]):
+            key_id = (self._parts or ())[3 * part + 1] or self._stream_key
+            if self._certificates.cover(key_id, self._row[1], self._row[3]):
                 self._counts.records_erased += 1
                 continue
             what = f"the record of part {part} is not in the store, and no certificate says why"

@@ -19,10 +19,15 @@ _SHOWN: Final = re.compile(r"[A-Za-z0-9_.:/+~-]{1,64}").fullmatch
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """What strict reading made of an event; ``header`` is None where its bytes cannot be trusted or read."""
+    """What strict reading made of an event.
+
+    ``header`` is None where its bytes cannot be trusted or read. ``unregistered`` says in words that its type is not
+    known here, which is a notice and no fault.
+    """
 
     seen: Seen
     header: Header | None = None
+    unregistered: str | None = None
 
 
 class Examiner:
@@ -53,11 +58,13 @@ class Examiner:
         if read.stream_id != self._stream_id:
             self._fault("transplanted", f"its header belongs to stream {read.stream_id}", column)
             return Examined(Seen(column, None, None, (stored.hex(),), named=True))
-        named = self._check_fields(read)
+        unregistered = self._unregistered(read)
+        named = unregistered is None and self._check_fields(read)
         sequence = read.stream_sequence
         if column == sequence:
             self._check_columns(row, read)
-        return Examined(Seen(column, sequence, read.previous_event_hash, (stored.hex(),), named=named), read)
+        seen = Seen(column, sequence, read.previous_event_hash, (stored.hex(),), named=named)
+        return Examined(seen, read, unregistered)
 
     def _check_columns(self, row: RawEvent, header: Header) -> None:
         # A displaced event is named by its order; its other columns then belong to whatever stood there before.
@@ -72,9 +79,7 @@ class Examiner:
         """Public fields against the registry; True if a fault was named. What a newer writer may add is a notice."""
         event_type, version = header.event_type, header.event_schema_version
         spec = self._registry.spec(event_type, version)
-        if spec is None:
-            self._notice_unknown(header)
-            return False
+        assert spec is not None
         for name in header.data.keys() - spec.fields.keys():
             self._notice(
                 "unknown_field",
@@ -89,13 +94,14 @@ class Examiner:
             self._fault("header_invalid", f"{event_type}: {what}", header.stream_sequence)
         return what is not None
 
-    def _notice_unknown(self, header: Header) -> None:
+    def _unregistered(self, header: Header) -> str | None:
+        if self._registry.known(header.event_type, header.event_schema_version):
+            return None
         kind = "ignorable" if header.ignorable else "not ignorable: replay and projections refuse it"
-        what = f"{header.event_type} version {header.event_schema_version} is not registered here ({kind})"
-        self._notice("unknown_type", what, header)
         for name in header.data:
             what = f"{header.event_type}, not registered here, has the public field {shown(name)}"
             self._notice("unknown_field", what, header)
+        return f"{header.event_type} version {header.event_schema_version} is not registered here ({kind})"
 
     def _fault(self, kind: str, what: str, sequence: object) -> None:
         place = sequence if type(sequence) is int else None

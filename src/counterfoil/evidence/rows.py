@@ -145,6 +145,8 @@ class RowCheck:
             _add(examples, f"lacking {_shown_key(key)}")
         if found.differing or found.lacking or found.unexplained:
             found.state = "mismatched"
+        elif found.stored and not found.refolded:
+            found.state, found.why = "not_refolded", "what these rows are made from is not at hand"
         found.examples = tuple(examples)
         return found
 

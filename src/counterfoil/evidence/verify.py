@@ -199,7 +199,8 @@ class _Verification:
         elif self._level == "content":
             why = "the genesis that says how they are made was changed or cannot be read"
             collector.leave_out("the content of records of a stream", why, 1)
-        return Records(name, certificates, collector, self.scope.counts, keys)
+        stream_key = None if genesis is None else genesis.key
+        return Records(name, stream_key, certificates, collector, self.scope.counts, keys)
 
     def _head(self, stored: StoredStream, name: str) -> tuple[int, str] | None:
         head = stored.head

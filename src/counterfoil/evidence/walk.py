@@ -10,12 +10,12 @@ from counterfoil.core.catalogue import Registry
 from counterfoil.evidence.collector import Collector
 from counterfoil.evidence.content import DELETED, Records, parts_of
 from counterfoil.evidence.custody import ADOPTED, Custody
-from counterfoil.evidence.examine import Examiner
+from counterfoil.evidence.examine import Examined, Examiner
 from counterfoil.evidence.order import StreamOrder
 from counterfoil.evidence.raw import Parts, RawEvent
 from counterfoil.evidence.recognise import Recogniser
 from counterfoil.evidence.report import Counts
-from counterfoil.evidence.shapes import Shapes
+from counterfoil.evidence.shapes import TYPES_MAX, Shapes
 
 STRETCH_AFTER_FAULT: Final = 8
 """Events looked at together after one that had to be read strictly; doubled with each stretch that is right."""
@@ -28,7 +28,8 @@ STRICT_TYPES: Final = frozenset({ADOPTED, DELETED})
 class Scope:
     """What all streams of one verification share.
 
-    ``destroyed`` collects the keys that certificates name; ``progress`` is told the events looked at so far.
+    ``destroyed`` collects the keys that certificates name, ``unregistered`` what is said of types not known here whose
+    events are recognised nevertheless; ``progress`` is told the events looked at so far.
     """
 
     registry: Registry
@@ -36,6 +37,7 @@ class Scope:
     counts: Counts
     shapes: Shapes
     destroyed: set[str] = field(default_factory=set)
+    unregistered: dict[str, str] = field(default_factory=dict)
     progress: Callable[[int], None] | None = None
 
     def tell(self) -> None:
@@ -124,6 +126,10 @@ class StreamWalk:
                 if row[5] < before:
                     self._notice_clock(row)
         self._clock_ms = clocks[-1]
+        if self._scope.unregistered:
+            for row in rows[:count]:
+                if row[3] in self._scope.unregistered:
+                    self._notice_type(self._scope.unregistered[row[3]], row)
         if self._records is not None:
             for parts, row in zip(right, rows, strict=False):
                 self._take_records(parts, row, further.get(row[0]))
@@ -151,11 +157,32 @@ class StreamWalk:
             self._custody.adopt(header, tips)
         elif header.event_type == DELETED and "key" in header.data:
             self._scope.destroyed.add(str(header.data["key"]))
-        if header.event_type not in STRICT_TYPES and not examined.seen.named:
+        if examined.unregistered is not None:
+            self._notice_type(examined.unregistered, row)
+        if self._may_learn(examined):
             self._scope.shapes.learn(header.raw)
         # Records go by the header: where a column differs, that was named once and is enough.
         own = (row[0], header.stream_sequence, header.event_id, header.event_type, *row[4:])
         self._take_records(parts_of(header), own, further.get(row[0]))
+
+    def _may_learn(self, examined: Examined) -> bool:
+        """Whether events of this kind may be recognised from now on, with nothing left to say of them."""
+        header, what = examined.header, examined.unregistered
+        if header is None or header.event_type in STRICT_TYPES or examined.seen.named:
+            return False
+        if what is None:
+            return header.event_type not in self._scope.unregistered
+        if (
+            header.event_type in self._scope.shapes.by_type
+            and header.event_type not in self._scope.unregistered
+        ):
+            return False
+        if len(self._scope.unregistered) >= TYPES_MAX:
+            return False
+        return self._scope.unregistered.setdefault(header.event_type, what) == what
+
+    def _notice_type(self, what: str, row: RawEvent) -> None:
+        self._scope.collector.notice("unknown_type", what, self._stream_id, row[1])
 
     def _notice_clock(self, row: RawEvent) -> None:
         what = "the clock went back: an event is dated before the one in front of it"
