@@ -1,4 +1,4 @@
-"""Every Python block of the README runs as it stands, from top to bottom, in an empty directory."""
+"""Every Python block of the README and the guides runs as it stands, from top to bottom, in an empty directory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from tools import markdown
 from tools.tree import ROOT
 
-PAGES = ["README.md"]
+PAGES = ["README.md", "docs/effects.md"]
 
 
 def program(page: str) -> str:
@@ -25,7 +25,7 @@ def program(page: str) -> str:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_the_python_blocks_of(page: str, tmp_path: Path):
-    source = tmp_path / page
+    source = tmp_path / Path(page).name
     source.write_text(program(page), "utf-8")
     command = [sys.executable, "-W", "error", str(source)]
     ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
