@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -44,6 +43,7 @@ from counterfoil.runtime.events import WhileRunning, WhileSuspended
 from counterfoil.runtime.heartbeat import Heartbeat
 from counterfoil.runtime.known import interpreted
 from counterfoil.runtime.look import find_conversation
+from counterfoil.runtime.owner import make_owner
 from counterfoil.runtime.recover import RecoveryReport, recover
 from counterfoil.runtime.run import Run
 from counterfoil.runtime.spec import make_spec
@@ -100,7 +100,7 @@ class Ledger:
         self.tenant = tenant
         self.store: Store = parts.store
         self.registry = Registry()
-        self.owner = secrets.token_hex(8)
+        self.owner = make_owner()
         self._heartbeat = Heartbeat()
         self.keyring, self.ports, self.content = _keys_and_ports(
             parts, tenant, content, clock, ids, self.registry
@@ -129,6 +129,7 @@ class Ledger:
 
     def close(self) -> None:
         """Finish what is queued and release the files; idempotent. Open runs keep their leases until they expire."""
+        self._heartbeat.stop()
         self.store.close()
         self._parts.key_store.close()
 
@@ -296,7 +297,7 @@ class Ledger:
         else:
             prefix = (self.tenant,) if state is None else (self.tenant, state)
             return reading.table_rows(self.ports, EFFECTS.name, "by_state", prefix, limit)
-        kept = [row for row in found if state is None or row["state"] == state]
+        kept = [row for row in found if row["tenant"] == self.tenant and state in (None, row["state"])]
         return kept if limit is None else kept[:limit]
 
     def reviews(self, state: str | None = "open", limit: int | None = None) -> list[Row]:

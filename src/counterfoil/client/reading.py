@@ -11,9 +11,10 @@ from counterfoil.core.event import Header
 from counterfoil.errors import CounterfoilError, InputError, IntegrityError, StreamNotFound
 from counterfoil.flow.event import ContentState, Event, Opened
 from counterfoil.runtime import rows
+from counterfoil.runtime.owner import is_gone
 from counterfoil.runtime.state import RUNNING, SUSPENDED
 from counterfoil.store.rows import Key, Row
-from counterfoil.store.unit import StoredEvent, StoredStream
+from counterfoil.store.unit import Lease, StoredEvent, StoredStream
 
 PAGE_EVENTS: Final = 500
 PAGE_ROWS: Final = 500
@@ -26,8 +27,8 @@ class ConversationInfo:
     """One line of a list of conversations.
 
     ``name`` and ``title`` are content: None where there is none or where it cannot be opened, and ``name_state``
-    says which. ``state`` is ``running``, ``waiting``, ``open`` or ``closed``; ``agent`` is empty where no row of the
-    conversation is there.
+    says which. ``state`` is ``running``, ``interrupted`` (its worker is gone and its run is open), ``waiting``,
+    ``open`` or ``closed``; ``agent`` is empty where no row of the conversation is there.
     """
 
     stream_id: str
@@ -114,7 +115,9 @@ def conversation(ports: LedgerPorts, stream_id: str) -> ConversationInfo:
     """One stream as a line of a list. Raises ``StreamNotFound``."""
     stored = ports.store.stream(stream_id)
     if stored is None:
-        raise StreamNotFound(f"there is no stream {stream_id} in ledger {ports.store.ledger_id}", stream_id=stream_id)
+        raise StreamNotFound(
+            f"there is no stream {stream_id} in ledger {ports.store.ledger_id}", stream_id=stream_id
+        )
     return _conversation(ports, stored)
 
 
@@ -132,7 +135,7 @@ def _conversation(ports: LedgerPorts, stored: StoredStream) -> ConversationInfo:
         title=_text(content, "title"),
         agent=str(row.get("agent") or ""),
         origin=str(row.get("origin") or ""),
-        state=_state(row, bool(running), waiting),
+        state=_state(row, bool(running), waiting, held=_held(ports, stored.head.lease)),
         opened_at_ms=opened if isinstance(opened, int) else None,
         head_sequence=stored.head.sequence,
         runs=len(ports.store.select(rows.RUNS, "by_stream", (stream_id,), limit=RUNS_COUNTED_MAX)),
@@ -153,11 +156,15 @@ def _opening(ports: LedgerPorts, stream_id: str) -> tuple[dict[str, Any], Conten
         return {}, "damaged"
 
 
-def _state(row: Row, running: bool, waiting: int) -> str:
+def _held(ports: LedgerPorts, lease: Lease | None) -> bool:
+    return lease is not None and ports.now_ms() < lease.expires_at_ms and not is_gone(lease.owner)
+
+
+def _state(row: Row, running: bool, waiting: int, *, held: bool) -> str:
     if row.get("state") == rows.CLOSED:
         return "closed"
     if running:
-        return "running"
+        return "running" if held else "interrupted"
     return "waiting" if waiting else "open"
 
 

@@ -1,0 +1,157 @@
+"""The edge to the terminal: where output goes, how wide it is, whether it may be coloured, and whose clock is read."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TextIO
+
+from counterfoil.abc import Clock
+from counterfoil.cli.exits import Failure
+from counterfoil.cli.render.failure import failure_lines
+from counterfoil.cli.render.line import Line
+from counterfoil.client.clock import SystemClock
+from counterfoil.client.config import Config, find_config
+
+if TYPE_CHECKING:
+    from counterfoil.client.ledger import Ledger
+
+WIDTH_MIN: Final = 40
+WIDTH_PIPE: Final = 100
+"""Columns where there is no terminal to ask."""
+
+LEDGER_VARIABLE: Final = "COUNTERFOIL_LEDGER"
+DEFAULT_LEDGER: Final = "./ledger"
+
+
+@dataclass(slots=True)
+class Face:
+    """What a command is given beside its arguments. Tests give a width, a clock and an environment of their own."""
+
+    width: int | None = None
+    clock: Clock = field(default_factory=SystemClock)
+    environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    directory: Path | None = None
+    ledger: str | None = None
+    tenant: str | None = None
+    as_json: bool = False
+    color: bool | None = None
+    _config: Config | None = None
+
+    # ---- what to work on ----
+
+    @property
+    def config(self) -> Config:
+        """``counterfoil.toml`` of this directory or one above."""
+        if self._config is None:
+            self._config = find_config(self.directory)
+        return self._config
+
+    @property
+    def place(self) -> str:
+        """The ledger: the option, the environment, the file, ``./ledger``; the first that names one."""
+        return self.ledger or self.environment.get(LEDGER_VARIABLE) or self.config.ledger or DEFAULT_LEDGER
+
+    @property
+    def now_ms(self) -> int:
+        """The clock that ages and waits are told by."""
+        return self.clock.now_ms()
+
+    def open(self, *, write: bool = False, create: bool = False) -> Ledger:
+        """The ledger, opened; for reading unless ``write``."""
+        from counterfoil.client.ledger import open as open_ledger
+
+        tenant = self.tenant or self.config.tenant
+        return open_ledger(
+            self.place, tenant=tenant, create=create, read_only=not write and not create, clock=self.clock
+        )
+
+    # ---- out ----
+
+    @property
+    def columns(self) -> int:
+        """Terminal cells of a line."""
+        if self.width is not None:
+            return max(self.width, WIDTH_MIN)
+        if not _is_terminal(sys.stdout) and "COLUMNS" not in self.environment:
+            return WIDTH_PIPE
+        return max(shutil.get_terminal_size((WIDTH_PIPE, 24)).columns, WIDTH_MIN)
+
+    def say(self, lines: Iterable[Line] | Line) -> None:
+        """Print lines for people."""
+        _write(sys.stdout, [lines] if isinstance(lines, Line) else lines, self._colored(sys.stdout))
+
+    def note(self, lines: Iterable[Line] | Line) -> None:
+        """Print lines for people on standard error, beside a result that a program reads."""
+        _write(sys.stderr, [lines] if isinstance(lines, Line) else lines, self._colored(sys.stderr))
+
+    def give(self, value: Any) -> None:
+        """Print one JSON value on a line of its own. ASCII, so lone surrogates and control characters are escapes."""
+        sys.stdout.write(json.dumps(value, ensure_ascii=True, allow_nan=False) + "\n")
+
+    def flush(self) -> None:
+        """Hand over what was printed; a following tail does it line by line."""
+        sys.stdout.flush()
+
+    def tell(self, failure: Failure) -> None:
+        """Print an error: on standard output as an object with ``--json``, else for people on standard error."""
+        if self.as_json:
+            self.give(failure.to_json())
+        else:
+            self.note(failure_lines(failure, self.columns))
+
+    def _colored(self, stream: TextIO) -> bool:
+        if self.color is not None:
+            return self.color
+        if self.environment.get("NO_COLOR") or self.environment.get("TERM") == "dumb":
+            return False
+        return _is_terminal(stream)
+
+    # ---- progress ----
+
+    @contextmanager
+    def progress(self, words: str, unit: str = "") -> Iterator[Progress]:
+        """A progress bar on standard error, drawn only where there is a terminal and nobody reads JSON."""
+        if self.as_json or not _is_terminal(sys.stderr):
+            yield Progress()
+            return
+        from counterfoil.cli.progress import bar
+
+        with bar(words, unit, colored=self._colored(sys.stderr)) as progress:
+            yield progress
+
+
+class Progress:
+    """Takes the numbers of a long work; this one shows nothing."""
+
+    def at(self, done: int, total: int | None = None) -> None:
+        """``done`` of ``total`` (None: unknown)."""
+
+
+def _is_terminal(stream: TextIO) -> bool:
+    try:
+        return stream.isatty()
+    except ValueError:
+        return False
+
+
+def _write(stream: TextIO, lines: Iterable[Line], colored: bool) -> None:
+    for line in lines:
+        text = line.rstrip()
+        stream.write(_encodable(text.ansi() if colored else text.text, stream) + "\n")
+
+
+def _encodable(text: str, stream: TextIO) -> str:
+    """What the stream's encoding cannot say is written as a backslash escape, never lost and never an error."""
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    try:
+        text.encode(encoding)
+    except (UnicodeEncodeError, LookupError):
+        return text.encode(encoding, "backslashreplace").decode(encoding)
+    return text

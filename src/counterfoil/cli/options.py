@@ -1,0 +1,48 @@
+"""Options that many commands share, before the command's name or after it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
+
+import click
+
+from counterfoil.cli.face import Face
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+pass_face = click.make_pass_decorator(Face)
+
+
+def face_options(*, ledger: bool) -> Callable[[F], F]:
+    """Adds ``--json`` and ``--no-color``, and with ``ledger`` also ``--ledger`` and ``--tenant``."""
+
+    def decorate(function: F) -> F:
+        found: Any = _kept(function)
+        if ledger:
+            found = click.option("--tenant", metavar="NAME", help="The tenant to work in.")(found)
+            found = click.option(
+                "--ledger", metavar="DIR", help="The ledger's directory.", type=click.Path(path_type=str)
+            )(found)
+        found = click.option("--no-color", is_flag=True, help="No colour; every line reads the same.")(found)
+        decorated: F = click.option("--json", "as_json", is_flag=True, help="JSON for programs.")(found)
+        return decorated
+
+    return decorate
+
+
+def _kept(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function without the shared options, which go to the face."""
+
+    @wraps(function)
+    def call(*args: Any, **options: Any) -> Any:
+        face = click.get_current_context().ensure_object(Face)
+        face.as_json = options.pop("as_json") or face.as_json
+        face.ledger = options.pop("ledger", None) or face.ledger
+        face.tenant = options.pop("tenant", None) or face.tenant
+        if options.pop("no_color"):
+            face.color = False
+        return function(*args, **options)
+
+    return call

@@ -1,0 +1,78 @@
+"""Opening a ledger to verify it: whatever was done to it, it opens if its files can be read at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from counterfoil.cli.face import Face
+from counterfoil.errors import AccessError, CounterfoilError, InputError, IntegrityError
+from counterfoil.keys.keyring import Keyring
+from counterfoil.store.contract import Store
+
+if TYPE_CHECKING:
+    from counterfoil.client.ledger import Ledger
+
+
+@dataclass(frozen=True, slots=True)
+class Exhibit:
+    """A ledger to verify: its parts, and the ledger itself if it could be put together."""
+
+    store: Store
+    keyring: Keyring
+    ledger: Ledger | None = None
+
+    def names(self, streams: Iterable[str]) -> dict[str, str]:
+        """The names of conversations by stream id, as far as they can be read."""
+        found: dict[str, str] = {}
+        if self.ledger is None:
+            return found
+        for stream_id in streams:
+            with suppress(CounterfoilError):
+                for event in self.ledger.events(stream_id, limit=1, types=["conversation.opened"]):
+                    name = (event.content_or_none() or {}).get("name")
+                    if isinstance(name, str):
+                        found[stream_id] = name
+        return found
+
+    def recorded_key_store(self) -> str | None:
+        """The id of the key store that the ledger began or was last rotated with, if it can be read."""
+        if self.ledger is None:
+            return None
+        with suppress(CounterfoilError):
+            held = None
+            for event in self.ledger.events(self.ledger.streams.id_of("keys"), types=["keys.rotated"]):
+                held = (event.content_or_none() or {}).get("key_store", held)
+            return held if isinstance(held, str) else None
+        return None
+
+
+@contextmanager
+def exhibit(face: Face) -> Iterator[Exhibit]:
+    """The ledger, for reading. One whose own settings were damaged is opened as its parts."""
+    try:
+        ledger = face.open()
+    except (InputError, IntegrityError, AccessError):
+        with _parts(face) as found:
+            yield found
+        return
+    with ledger:
+        yield Exhibit(ledger.store, ledger.keyring, ledger)
+
+
+@contextmanager
+def _parts(face: Face) -> Iterator[Exhibit]:
+    from counterfoil.client.features import TABLES
+    from counterfoil.client.ids import UlidIds
+    from counterfoil.client.place import open_parts
+
+    ids = UlidIds()
+    parts = open_parts(face.place, tables=TABLES, create=False, read_only=True, clock=face.clock, ids=ids)
+    try:
+        tenant = face.tenant or face.config.tenant
+        yield Exhibit(parts.store, Keyring(parts.key_store, parts.provider, face.clock, ids, tenant))
+    finally:
+        parts.store.close()
+        parts.key_store.close()

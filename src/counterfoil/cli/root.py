@@ -1,0 +1,129 @@
+"""The root of the command tree: finds commands when they are called, and turns every error into a code and words."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, Final, NoReturn
+
+import click
+
+from counterfoil import __version__
+from counterfoil.cli.exits import Exit, Failure, failure_of, usage_failure
+from counterfoil.cli.face import Face
+from counterfoil.cli.options import face_options
+
+COMMANDS: Final = {
+    "demo": "A refund survives a kill at the dangerous moment; told from the ledger.",
+    "init": "Make a ledger.",
+    "import": "Import transcripts of other agents.",
+    "ls": "List conversations, runs, effects or reviews.",
+    "show": "Show a conversation or a run as a timeline, or one event exactly.",
+    "tail": "Print events as they are recorded.",
+    "verify": "Check every stored byte, and say what that proves.",
+    "recover": "End the doubt of effects whose worker is gone.",
+    "review": "What waits for a person: list, show, settle.",
+    "bench": "Measure side by side against the budgets.",
+}
+"""The commands in the order of the help page, each with its line there, so that help loads none of them."""
+
+
+class Root(click.Group):
+    """Loads a command when it is named, and leaves with the codes of :mod:`counterfoil.cli.exits`."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """The commands in the order of the help page."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
+        """The command, imported now."""
+        if cmd_name == "help":
+            return help_command
+        if cmd_name not in COMMANDS:
+            return None
+        # A module cannot be called import.
+        name = "import_" if cmd_name == "import" else cmd_name
+        module = import_module(f"counterfoil.cli.verbs.{name}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
+        """The list of commands, without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def main(self, args: Sequence[str] | None = None, *_: Any, **extra: Any) -> NoReturn:
+        """Run a command line and leave."""
+        words = list(sys.argv[1:] if args is None else args)
+        face = extra.pop("obj", None) or Face()
+        extra["standalone_mode"] = False
+        prog_name = extra.pop("prog_name", None) or "counterfoil"
+        try:
+            code = self._run(words, face, prog_name, extra)
+            face.flush()
+        except BrokenPipeError:
+            # Whoever read us has seen enough. Python would complain about the closed pipe once more at its end.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            code = int(Exit.DONE)
+        sys.exit(code)
+
+    def _run(self, words: list[str], face: Face, prog_name: str, extra: dict[str, Any]) -> int:
+        try:
+            code = super().main(words, prog_name, obj=face, **extra)
+        except BrokenPipeError:
+            raise
+        except BaseException as error:  # noqa: BLE001 - every error leaves with its code and in words
+            if isinstance(error, SystemExit):
+                return error.code if isinstance(error.code, int) else int(Exit.INTERNAL)
+            face.as_json = face.as_json or "--json" in words
+            failure = _failure(error)
+            face.tell(failure)
+            if face.environment.get("COUNTERFOIL_TRACEBACK"):
+                sys.excepthook(type(error), error, error.__traceback__)
+            return int(failure.exit)
+        return code if isinstance(code, int) else int(Exit.DONE)
+
+
+def _failure(error: BaseException) -> Failure:
+    match error:
+        case click.exceptions.Abort():
+            return failure_of(KeyboardInterrupt())
+        case click.exceptions.NoArgsIsHelpError():
+            return usage_failure("a command is missing", "`counterfoil --help` lists them")
+        case click.UsageError():
+            where = error.ctx.command_path if error.ctx is not None else "counterfoil"
+            return usage_failure(error.format_message(), f"`{where} --help` says what it takes")
+        case click.ClickException():
+            return usage_failure(error.format_message())
+        case _:
+            return failure_of(error)
+
+
+@click.group(
+    name="counterfoil",
+    cls=Root,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="A ledger is a directory: --ledger, else COUNTERFOIL_LEDGER, else counterfoil.toml, else ./ledger.",
+)
+@click.version_option(__version__, prog_name="counterfoil", message="%(prog)s %(version)s")
+@face_options(ledger=True)
+def root() -> None:
+    """The transaction log for AI agents: what happened, what is in doubt, and what that proves."""
+
+
+@click.command(name="help", short_help="Help on a command.")
+@click.argument("words", nargs=-1)
+@click.pass_context
+def help_command(ctx: click.Context, words: tuple[str, ...]) -> None:
+    """Help on a command, as its --help prints."""
+    context = ctx.find_root()
+    command: click.Command = context.command
+    for word in words:
+        found = command.get_command(context, word) if isinstance(command, click.Group) else None
+        if found is None:
+            raise click.UsageError(f"there is no command {word!r}", ctx)
+        context = click.Context(found, info_name=word, parent=context)
+        command = found
+    click.echo(command.get_help(context))

@@ -1,0 +1,73 @@
+"""What stands open in a ledger: effects in doubt and in review, counted from rows in bounded reads."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from counterfoil.cli.render.cells import number, text
+from counterfoil.effects.state import IN_DOUBT, IN_REVIEW
+from counterfoil.store.rows import Row
+
+if TYPE_CHECKING:
+    from counterfoil.client.ledger import Ledger
+
+COUNTED_MAX: Final = 2_000
+"""Open effects counted for a list; beyond it the count says so with a plus."""
+
+
+@dataclass(slots=True)
+class Standing:
+    """Open effects by conversation, and the oldest of them."""
+
+    in_doubt: Counter[str] = field(default_factory=Counter)
+    in_review: Counter[str] = field(default_factory=Counter)
+    under_way: Counter[str] = field(default_factory=Counter)
+    oldest_ms: int | None = None
+    more: bool = False
+
+    def add(self, row: Row, now_ms: int) -> None:
+        """Count one open effect."""
+        stream_id, state = text(row, "stream_id"), text(row, "state")
+        if is_under_way(row, now_ms):
+            self.under_way[stream_id] += 1
+            return
+        (self.in_review if state in IN_REVIEW else self.in_doubt)[stream_id] += 1
+        since = row["intended_at_ms"]
+        if isinstance(since, int) and (self.oldest_ms is None or since < self.oldest_ms):
+            self.oldest_ms = since
+
+
+def is_under_way(row: Row, now_ms: int) -> bool:
+    """Whether the call may still be answered: intended, and its deadline has not come."""
+    deadline = row["deadline_ms"]
+    return row["state"] == "intended" and isinstance(deadline, int) and now_ms < deadline
+
+
+def standing(ledger: Ledger, now_ms: int) -> Standing:
+    """The open effects of the whole tenant."""
+    found = Standing()
+    for state in sorted(IN_DOUBT | IN_REVIEW):
+        rows = ledger.effects(state=state, limit=COUNTED_MAX)
+        found.more = found.more or len(rows) == COUNTED_MAX
+        for row in rows:
+            found.add(row, now_ms)
+    return found
+
+
+def open_effects(ledger: Ledger, stream_id: str, run_id: str | None) -> list[Row]:
+    """The open effects of a conversation, or of one of its runs, oldest first."""
+    found: list[Row] = []
+    for state in sorted(IN_DOUBT | IN_REVIEW):
+        found += [row for row in _rows(ledger, state, stream_id) if run_id is None or row["run_id"] == run_id]
+    return sorted(found, key=lambda row: number(row, "first_sequence"))
+
+
+def _rows(ledger: Ledger, state: str, stream_id: str) -> Iterable[Row]:
+    """Open effects are few, those of a conversation may be very many: so they are found by state."""
+    rows = ledger.effects(state=state, limit=COUNTED_MAX)
+    if len(rows) == COUNTED_MAX:
+        rows = ledger.effects(state=state, stream=stream_id)
+    return [row for row in rows if row["stream_id"] == stream_id]

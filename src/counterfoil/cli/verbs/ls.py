@@ -1,0 +1,204 @@
+"""``counterfoil ls``: conversations, runs, effects and reviews, page by page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from counterfoil.cli.commanding import ledger_option
+from counterfoil.cli.exits import Exit
+from counterfoil.cli.face import Face
+from counterfoil.cli.options import face_options, pass_face
+from counterfoil.cli.render import listing
+from counterfoil.cli.render.cells import text
+from counterfoil.cli.render.line import Line, Span
+from counterfoil.cli.render.times import duration, plural
+from counterfoil.cli.shapes import conversation_json, row_json
+from counterfoil.cli.standing import Standing, standing
+from counterfoil.client.reading import ConversationInfo
+from counterfoil.effects.rows import EFFECTS, REVIEWS
+from counterfoil.errors import CounterfoilError, InputError
+from counterfoil.runtime.rows import RUNS
+from counterfoil.store.rows import Key, Row
+
+if TYPE_CHECKING:
+    from counterfoil.client.ledger import Ledger
+
+WHAT = ("conversations", "runs", "effects", "reviews")
+LIMIT_MAX = 10_000
+
+
+@click.command(name="ls", short_help="List conversations, runs, effects or reviews.")
+@click.argument("what", type=click.Choice(WHAT), default="conversations", required=False)
+@click.option("--state", metavar="S", help="Only these: a state of runs, effects or reviews.")
+@click.option("--after", metavar="ID", help="Go on after this one; the foot of a page names it.")
+@click.option(
+    "--limit", type=click.IntRange(1, LIMIT_MAX), default=50, show_default=True, help="Lines of a page."
+)
+@face_options(ledger=True)
+@pass_face
+def command(face: Face, what: str, state: str | None, after: str | None, limit: int) -> int:
+    """List conversations (oldest first), runs, effects (newest first) or reviews (oldest first).
+
+    With --json one object a line.
+    """
+    with face.open() as ledger:
+        match what:
+            case "conversations":
+                _conversations(face, ledger, after or "", limit)
+            case "runs":
+                _runs(face, ledger, state, after, limit)
+            case "effects":
+                _effects(face, ledger, state, after, limit)
+            case _:
+                reviews(face, ledger, state or "open", after, limit)
+    return Exit.DONE
+
+
+# ---- conversations ---------------------------------------------------------------------------------------------------
+
+
+def _conversations(face: Face, ledger: Ledger, after: str, limit: int) -> None:
+    stands = standing(ledger, face.now_ms)
+    infos = ledger.conversations(after, limit + 1)
+    listed = [_listed(ledger, info, stands) for info in infos[:limit]]
+    if face.as_json:
+        for entry in listed:
+            face.give(
+                conversation_json(
+                    entry.info,
+                    last_run=entry.last_run,
+                    last_event_ms=entry.last_event_ms,
+                    in_doubt=entry.in_doubt,
+                    in_review=entry.in_review,
+                )
+            )
+        return
+    if not listed:
+        face.say(listing.empty_lines("conversations", ledger_option(face)))
+        return
+    face.say(_needs(stands, face.now_ms, ledger_option(face)))
+    face.say(listing.conversation_lines(listed, face.columns))
+    if len(infos) > limit:
+        _more(face, "ls", listed[-1].info.stream_id)
+
+
+def _listed(ledger: Ledger, info: ConversationInfo, stands: Standing) -> listing.Listed:
+    newest = ledger.store.select(RUNS, "by_stream", (info.stream_id,), limit=1, descending=True)
+    last = ledger.store.read(info.stream_id, max(0, info.head_sequence - 1), 1, content=False)
+    return listing.Listed(
+        info,
+        newest[0] if newest else None,
+        last[0].recorded_at_ms if last else None,
+        stands.in_doubt[info.stream_id],
+        stands.in_review[info.stream_id],
+    )
+
+
+def _needs(stands: Standing, now_ms: int, option: str) -> list[Line]:
+    """What needs a person, before everything else."""
+    doubts, reviews_open = stands.in_doubt.total(), stands.in_review.total()
+    lines: list[Line] = []
+    plus = "+" if stands.more else ""
+    oldest = "" if stands.oldest_ms is None else f", oldest {duration(now_ms - stands.oldest_ms)}"
+    if doubts:
+        words = f" ◆? {plural(doubts, 'effect')}{plus} in doubt{oldest} "
+        lines.append(Line(Span(words, "doubt_bar"), "  ", Span(f"counterfoil recover{option}", "strong")))
+    if reviews_open:
+        words = f" ◆? {plural(reviews_open, 'effect')}{plus} in review{'' if doubts else oldest} "
+        lines.append(Line(Span(words, "doubt_bar"), "  ", Span(f"counterfoil review ls{option}", "strong")))
+    return [*lines, Line()] if lines else []
+
+
+# ---- rows ------------------------------------------------------------------------------------------------------------
+
+
+def _runs(face: Face, ledger: Ledger, state: str | None, after: str | None, limit: int) -> None:
+    index, prefix = ("by_tenant", (ledger.tenant,)) if state is None else ("by_state", (ledger.tenant, state))
+    start: Key | None = None if after is None else (*prefix, ledger.run_row(after)["run_id"])
+    rows = ledger.store.select(RUNS, index, prefix, start, limit + 1, descending=True)
+    if _given(face, "runs", rows[:limit]):
+        return
+    names = _names(ledger, {text(row, "stream_id") for row in rows[:limit]})
+    face.say(listing.run_lines(rows[:limit], names, face.columns))
+    if len(rows) > limit:
+        _more(face, f"ls runs{'' if state is None else f' --state {state}'}", str(rows[limit - 1]["run_id"]))
+
+
+def _effects(face: Face, ledger: Ledger, state: str | None, after: str | None, limit: int) -> None:
+    table, tenant = EFFECTS.name, ledger.tenant
+    prefix: Key = (tenant,) if state is None else (tenant, state)
+    start: Key | None = None
+    if after is not None:
+        row = _known(ledger, table, after)
+        start = (tenant, row["state"], row["deadline_ms"], row["effect_id"])
+    rows = ledger.store.select(table, "by_state", prefix, start, limit + 1, descending=True)
+    if _given(face, "effects", rows[:limit]):
+        return
+    face.say(listing.effect_lines(rows[:limit], face.columns, face.now_ms))
+    if len(rows) > limit:
+        said = "" if state is None else f" --state {state}"
+        _more(face, f"ls effects{said}", str(rows[limit - 1]["effect_id"]))
+
+
+def reviews(face: Face, ledger: Ledger, state: str, after: str | None, limit: int) -> None:
+    """The reviews of a state (``all``: of any), oldest first."""
+    table, tenant = REVIEWS.name, ledger.tenant
+    prefix: Key = (tenant,) if state == "all" else (tenant, state)
+    start: Key | None = None
+    if after is not None:
+        row = _known(ledger, table, after)
+        start = (tenant, row["state"], row["opened_at_ms"], row["review_id"])
+    rows = ledger.store.select(table, "by_state", prefix, start, limit + 1)
+    if _given(face, "reviews", rows[:limit]):
+        return
+    pairs = [(row, ledger.store.get(EFFECTS.name, (row["effect_id"],))) for row in rows[:limit]]
+    face.say(listing.review_lines(pairs, face.columns, face.now_ms))
+    if any(row["state"] == "open" for row in rows):
+        option = ledger_option(face)
+        face.say(
+            Line(
+                Span(
+                    f"  counterfoil review show ID{option}   says what is known, and how to settle it",
+                    "quiet",
+                )
+            )
+        )
+    if len(rows) > limit:
+        _more(face, f"review ls --state {state}", str(rows[limit - 1]["review_id"]))
+
+
+def _known(ledger: Ledger, table: str, row_id: str) -> Row:
+    row = ledger.store.get(table, (row_id,))
+    if row is None or row["tenant"] != ledger.tenant:
+        raise InputError(f"--after names no row of {table}", hint="the foot of a page names the one to give")
+    return row
+
+
+def _given(face: Face, what: str, rows: Sequence[Row]) -> bool:
+    """Whether the rows were dealt with: as JSON, or because there are none."""
+    if face.as_json:
+        for row in rows:
+            face.give(row_json(row))
+    elif not rows:
+        face.say(listing.empty_lines(what, ledger_option(face)))
+    return face.as_json or not rows
+
+
+def _names(ledger: Ledger, streams: set[str]) -> dict[str, str]:
+    names: dict[str, str] = {}
+    for stream_id in sorted(streams):
+        try:
+            first = next(ledger.events(stream_id, limit=1), None)
+        except CounterfoilError:
+            continue
+        name = None if first is None else (first.content_or_none() or {}).get("name")
+        if isinstance(name, str):
+            names[stream_id] = name
+    return names
+
+
+def _more(face: Face, words: str, after: str) -> None:
+    face.say(Line(Span(f"  more: counterfoil {words} --after {after}{ledger_option(face)}", "quiet")))
