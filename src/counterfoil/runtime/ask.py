@@ -94,13 +94,30 @@ def ask_flow(scope: RunScope, asked: Question) -> Flow[Response]:
     attempt = yield from begin(scope, identity)
     call_id: str = yield NewId("cal")
     with scope.in_flight(attempt.step_id):
-        yield from record(scope, *_before(scope, asked, attempt, call_id))
+        started, requested = _before(scope, asked, attempt, call_id)
+        yield from record(scope, started, requested)
         request = _request(scope, asked, attempt, call_id)
         answer: CallResult = yield Call(asked.name, inside(identity, asked.model), (request,))
-        return (yield from _after(scope, asked, attempt, call_id, answer))
+        sent = Sent(asked, attempt, call_id, requested.event_id)
+        return (yield from _after(scope, sent, answer))
 
 
-def _before(scope: RunScope, asked: Question, attempt: Attempt, call_id: str) -> list[Draft]:
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A request that is durable and was sent."""
+
+    asked: Question
+    attempt: Attempt
+    call_id: str
+    requested_event_id: str
+
+    def draft(self, scope: RunScope, said: Said) -> Draft:
+        """An event that follows from the request."""
+        attempt = self.attempt
+        return draft(scope, said, attempt.step_id, attempt.number, self.requested_event_id)
+
+
+def _before(scope: RunScope, asked: Question, attempt: Attempt, call_id: str) -> tuple[Draft, Draft]:
     material = scope.ports.material(scope.stream_id)
     hidden = {} if attempt.shown == asked.name else {"name": asked.name}
     started = started_draft(scope, attempt, {**hidden, **attempt.identity.place()})
@@ -112,7 +129,7 @@ def _before(scope: RunScope, asked: Question, attempt: Attempt, call_id: str) ->
         material.address(asked.body).hex(),
         [{"raw": asked.body.decode()}],
     )
-    return [started, draft(scope, requested, attempt.step_id, attempt.number)]
+    return started, draft(scope, requested, attempt.step_id, attempt.number, started.event_id)
 
 
 def _request(scope: RunScope, asked: Question, attempt: Attempt, call_id: str) -> Request:
@@ -130,30 +147,29 @@ def _request(scope: RunScope, asked: Question, attempt: Attempt, call_id: str) -
     )
 
 
-def _after(
-    scope: RunScope, asked: Question, attempt: Attempt, call_id: str, answer: CallResult
-) -> Flow[Response]:
+def _after(scope: RunScope, sent: Sent, answer: CallResult) -> Flow[Response]:
     if isinstance(answer, Raised):
-        failure = yield from _failed(scope, asked, attempt, call_id, answer.error)
+        failure = yield from _failed(scope, sent, answer.error)
         if failure is answer.error:
             raise failure
         raise failure from answer.error
     assert isinstance(answer, Returned), "a model call has no deadline of its own"
     try:
         response = response_of(answer.value)
-        said = _responded(scope, asked, call_id, response)
+        said = _responded(scope, sent, response)
         served = {"response": said.content["response"]}
-        yield from finish(scope, attempt, "ok", served, draft(scope, said, attempt.step_id, attempt.number))
+        yield from finish(scope, sent.attempt, "ok", served, sent.draft(scope, said))
     except InputError as refused:
-        yield from _failed(scope, asked, attempt, call_id, refused)
+        yield from _failed(scope, sent, refused)
         raise
     scope.part(Record).count(said.type, said.data)
     return response
 
 
-def _responded(scope: RunScope, asked: Question, call_id: str, response: Response) -> Said:
+def _responded(scope: RunScope, sent: Sent, response: Response) -> Said:
+    asked = sent.asked
     data: dict[str, Any] = {
-        "call_id": call_id,
+        "call_id": sent.call_id,
         "provider": shown_name(scope, response.provider or asked.provider),
         "finish": response.finish,
         "input_tokens": response.input_tokens,
@@ -175,17 +191,15 @@ def _responded(scope: RunScope, asked: Question, call_id: str, response: Respons
     return Said("provider.responded", data, content)
 
 
-def _failed(
-    scope: RunScope, asked: Question, attempt: Attempt, call_id: str, error: BaseException
-) -> Flow[BaseException]:
+def _failed(scope: RunScope, sent: Sent, error: BaseException) -> Flow[BaseException]:
     """Record what became of the attempt; returns what to raise."""
     cancelled = isinstance(error, (asyncio.CancelledError, KeyboardInterrupt, SystemExit))
     if not cancelled and not is_result(error) and not isinstance(error, InputError):
         return error
     status = getattr(error, "status_code", None)
     said = events.provider_failed(
-        call_id,
-        shown_name(scope, asked.provider),
+        sent.call_id,
+        shown_name(scope, sent.asked.provider),
         error_label(error),
         retryable=cancelled or isinstance(error, (TimeoutError, ConnectionError)),
         status=status if type(status) is int else None,
@@ -193,9 +207,10 @@ def _failed(
     )
     # A refused value is mended in code and a cancelled call was nobody's answer: both are asked again.
     outcome = "error" if is_result(error) else "cancelled"
-    drafted = draft(scope, said, attempt.step_id, attempt.number)
-    yield from finish(scope, attempt, outcome, {"error": error_content(error)}, drafted)
-    return error if outcome == "cancelled" else _model_failed(asked.name, str(error), type(error).__name__)
+    yield from finish(scope, sent.attempt, outcome, {"error": error_content(error)}, sent.draft(scope, said))
+    return (
+        error if outcome == "cancelled" else _model_failed(sent.asked.name, str(error), type(error).__name__)
+    )
 
 
 def _model_failed(name: str, message: str, error_class: str) -> ModelFailed:

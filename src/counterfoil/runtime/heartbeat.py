@@ -39,6 +39,12 @@ class Heartbeat:
             if not self._scopes:
                 self._changed.notify_all()
 
+    def stop(self) -> None:
+        """Keep no lease any more: the handle is closed."""
+        with self._changed:
+            self._scopes.clear()
+            self._changed.notify_all()
+
     def beat(self) -> None:
         """Renew every lease once."""
         with self._changed:

@@ -8,9 +8,11 @@ from typing import Any
 
 from counterfoil.core.event import Draft
 from counterfoil.errors import (
+    AccessError,
     Divergence,
     EventIdReused,
     GuardFailed,
+    IntegrityError,
     InternalError,
     ModelFailed,
     PartialDuplicate,
@@ -90,10 +92,13 @@ def terminal_of(error: BaseException) -> str:
 
 
 def leaves_open(error: BaseException) -> bool:
-    """Whether the run stays open after this: the ledger failed, not the run, and it can go on when that is mended."""
+    """Whether the run stays open after this: the ledger or its keys failed, not the run.
+
+    It goes on when that is mended.
+    """
     if isinstance(error, BaseExceptionGroup):
         return any(leaves_open(inner) for inner in error.exceptions)
-    return isinstance(error, (StoreError, InternalError, Divergence))
+    return isinstance(error, (StoreError, AccessError, IntegrityError, InternalError, Divergence))
 
 
 # ---- the flows -----------------------------------------------------------------------------------------------------

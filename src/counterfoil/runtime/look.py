@@ -5,17 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, cast
 
+from counterfoil.core.genesis import Genesis
 from counterfoil.core.ids import is_id
-from counterfoil.errors import NotFoundError, RunNotFound, StreamNotFound
+from counterfoil.errors import InputError, NotFoundError, RunNotFound, StreamNotFound
 from counterfoil.flow.ports import Ports
 from counterfoil.flow.requests import Flow, HeadOf, Now, Read, RowOf, Rows
 from counterfoil.runtime import rows
 from counterfoil.runtime.decide import Situation
 from counterfoil.runtime.events import WhileRunning, WhileSuspended
+from counterfoil.runtime.owner import is_gone
 from counterfoil.runtime.spec import RunSpec
 from counterfoil.runtime.state import RUNNING, STARTED, SUPERSEDED, SUSPENDED, RunState
 from counterfoil.store.rows import Row
-from counterfoil.store.unit import Lease
+from counterfoil.store.unit import Head, Lease
 
 WAITING_RUNS_MAX = 64
 """Runs of one conversation looked at in each state: one runs, a few wait."""
@@ -39,11 +41,18 @@ class Seen:
         return None if found is None else found.admission_id
 
 
+def own_stream(ports: Ports, stream_id: str) -> Genesis:
+    """Genesis of a stream of this tenant. Raises ``StreamNotFound``, also for the stream of another tenant."""
+    genesis = ports.genesis(stream_id)
+    if genesis.tenant != ports.tenant:
+        raise StreamNotFound(f"there is no stream {stream_id} of tenant {ports.tenant}", stream_id=stream_id)
+    return genesis
+
+
 def find_conversation(ports: Ports, name: str) -> Flow[str | None]:
     """Stream of a conversation by its name, or by its own ``str_…``. Raises ``StreamNotFound`` for an unknown id."""
     if is_id(name, "str"):
-        if (yield Read(HeadOf(name))) is None:
-            raise StreamNotFound(f"there is no conversation {name} in this ledger", stream_id=name)
+        own_stream(ports, name)
         return name
     row: Row | None = yield Read(RowOf(rows.NAMES, (ports.tenant, rows.name_index(ports.index, name))))
     return None if row is None else str(row["stream_id"])
@@ -67,9 +76,9 @@ def look(ports: Ports, spec: RunSpec) -> Flow[Seen]:
 
 
 def _look_at(ports: Ports, spec: RunSpec, stream_id: str, admission: Row | None) -> Flow[Seen]:
-    head = yield Read(HeadOf(stream_id))
-    if head is None:
-        raise StreamNotFound(f"there is no conversation {stream_id} in this ledger", stream_id=stream_id)
+    if own_stream(ports, stream_id).kind != "conversation":
+        raise InputError(f"{stream_id} is a system stream, in which no agent runs", stream_id=stream_id)
+    head: Head = yield Read(HeadOf(stream_id))
     now: int = yield Now()
     if admission is not None:
         # Read again behind the head: what was found before it may have moved on.
@@ -85,13 +94,18 @@ def _look_at(ports: Ports, spec: RunSpec, stream_id: str, admission: Row | None)
         admission=None if admission is None else rows.admission_of_row(admission),
         same_message=admission is None or _same(ports, spec, admission),
         own=own,
-        held=head.lease is not None and now < head.lease.expires_at_ms,
-        lapsed=head.lease is not None and now >= head.lease.expires_at_ms,
+        held=head.lease is not None and not _lapsed(head.lease, now),
+        lapsed=head.lease is not None and _lapsed(head.lease, now),
         running=running[0] if running else None,
         suspended=[run for run in suspended if own is None or run.run_id != own.run_id],
         closed=conversation is not None and conversation["state"] == rows.CLOSED,
     )
     return Seen(situation, stream_id, head.token, head.lease)
+
+
+def _lapsed(lease: Lease, now_ms: int) -> bool:
+    """Whether a lease is nobody's any more; one whose process is gone need not expire first."""
+    return now_ms >= lease.expires_at_ms or is_gone(lease.owner)
 
 
 def _admission(ports: Ports, spec: RunSpec, stream_id: str | None) -> Flow[Row | None]:

@@ -11,8 +11,14 @@ from counterfoil.runtime.events import Said
 from counterfoil.store.unit import ANY, Expected, Receipt
 
 
-def draft(scope: RunScope, said: Said, step_id: str | None = None, attempt: int | None = None) -> Draft:
-    """The draft of an event of this run."""
+def draft(
+    scope: RunScope,
+    said: Said,
+    step_id: str | None = None,
+    attempt: int | None = None,
+    cause: str | None = None,
+) -> Draft:
+    """The draft of an event of this run; ``cause`` is the event that it follows from."""
     ports = scope.ports
     return said.draft(
         ports.new_id("evt"),
@@ -21,6 +27,7 @@ def draft(scope: RunScope, said: Said, step_id: str | None = None, attempt: int 
         run_id=scope.run_id,
         step_id=step_id,
         attempt=attempt,
+        causation_event_id=cause,
     )
 
 

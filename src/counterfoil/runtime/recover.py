@@ -20,6 +20,7 @@ from counterfoil.flow.requests import ClaimSpec, Entry, Flow, HeadOf, RowOf, Row
 from counterfoil.runtime import events, rows
 from counterfoil.runtime.doubt import open_effects, waiting_on
 from counterfoil.runtime.leave import rest_flow
+from counterfoil.runtime.owner import is_gone
 from counterfoil.runtime.spec import worker
 from counterfoil.runtime.state import RUNNING
 from counterfoil.store.rows import Key, Row
@@ -121,7 +122,9 @@ def _pages(ports: Ports, table: str, index: str, prefix: Key, columns: tuple[str
 
 def _held(ports: Ports, stream_id: str) -> bool:
     head: Head | None = ports.read(HeadOf(stream_id))
-    return head is not None and head.lease is not None and ports.now_ms() < head.lease.expires_at_ms
+    if head is None or head.lease is None:
+        return False
+    return ports.now_ms() < head.lease.expires_at_ms and not is_gone(head.lease.owner)
 
 
 # ---- one effect ----------------------------------------------------------------------------------------------------
@@ -157,6 +160,8 @@ def _claim(ports: Ports, owner: str, row: Row) -> RunScope:
     """Own the conversation for the recovery of one effect. Raises ``LeaseHeld`` or ``Fenced``."""
     stream_id, run_id = str(row["stream_id"]), str(row["run_id"])
     head: Head = ports.read(HeadOf(stream_id))
+    if head.lease is not None and is_gone(head.lease.owner):
+        ports.release(head.lease)
     run: Row | None = ports.read(RowOf(rows.RUNS, (run_id,)))
     agent = str(run["agent"]) if run is not None else "recovery"
     said = events.run_claimed(head.token + 1, head.token, "recovery", worker())

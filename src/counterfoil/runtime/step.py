@@ -40,6 +40,7 @@ class Attempt:
     step_id: str
     number: int
     began_ms: int
+    started_event_id: str
 
 
 def step_flow(
@@ -70,7 +71,9 @@ def begin(scope: RunScope, identity: Identity) -> Flow[Attempt]:
     if step_id is None:
         step_id = yield NewId("stp")
     now: int = yield Now()
-    return Attempt(identity, shown_name(scope, identity.name), step_id, len(begun) + 1, now)
+    number = len(begun) + 1
+    event_id = attempt_event_id(scope, identity.memo, number)
+    return Attempt(identity, shown_name(scope, identity.name), step_id, number, now, event_id)
 
 
 def started_draft(scope: RunScope, attempt: Attempt, content: Mapping[str, Any]) -> Draft:
@@ -78,7 +81,7 @@ def started_draft(scope: RunScope, attempt: Attempt, content: Mapping[str, Any])
     identity = attempt.identity
     said = events.step_started(identity.kind, attempt.shown, identity.memo, content)
     return said.draft(
-        attempt_event_id(scope, identity.memo, attempt.number),
+        attempt.started_event_id,
         attempt.began_ms,
         scope.actor,
         run_id=scope.run_id,
@@ -159,7 +162,8 @@ def finish(
         max(0, now - attempt.began_ms),
         {**content, **identity.place()},
     )
-    yield from record(scope, *before, draft(scope, said, attempt.step_id, attempt.number))
+    ended = draft(scope, said, attempt.step_id, attempt.number, attempt.started_event_id)
+    yield from record(scope, *before, ended)
     scope.part(Record).count(said.type, said.data)
 
 

@@ -9,9 +9,11 @@ from counterfoil.errors import (
     AdmissionConflict,
     AdmissionRejected,
     Fenced,
+    InputError,
     InvalidForm,
     LeaseLost,
     NotEncodable,
+    NotFoundError,
     RunBusy,
     RunClosed,
     StreamNotFound,
@@ -111,6 +113,27 @@ def test_tenants_do_not_share_conversations_or_keys(world):
         pass
     with world.worker("two").run("a", conversation="c", message="n", dedupe="1") as second:
         assert second.conversation != first.conversation
+
+
+def test_another_tenants_run_conversation_and_input_are_not_there(world):
+    one, two = world.worker("one"), world.worker("two")
+    with one.run("a", conversation="c") as run, pytest.raises(RunBusy) as busy:
+        one.run("a", conversation="c").__enter__()
+    for asked in (
+        {"conversation": run.conversation},
+        {"resume": run.id},
+        {"admission": busy.value.admission_id},
+    ):
+        with pytest.raises(NotFoundError):
+            two.run("a", **asked).__enter__()
+    with pytest.raises(StreamNotFound):
+        list(two.events(run.conversation))
+    assert two.effects(run_id=run.id) == []
+
+
+def test_no_agent_runs_in_a_system_stream(ledger):
+    with pytest.raises(InputError, match="system stream"):
+        ledger.run("a", conversation=ledger.streams.id_of("config")).__enter__()
 
 
 def test_inputs_without_a_key_are_runs_of_their_own(ledger):

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from counterfoil.errors import ModelFailed, NoRun, RunClosed, StoreIO
+import counterfoil
+from counterfoil.effects.registry import own_tools
+from counterfoil.errors import KeyWithheld, ModelFailed, NoRun, RunClosed, RunWaiting, StoreIO
 from counterfoil.flow.context import scope_or_none
+from counterfoil.flow.requests import Entry, UnitDraft
 from tests.running import facts, types_of
 
 
@@ -181,3 +184,61 @@ def test_the_counts_of_a_run_are_in_its_last_event(ledger):
         "output_tokens": 8,
         "cost": "0.305",
     }
+
+
+def test_a_key_that_is_withheld_leaves_the_run_open(ledger):
+    with pytest.raises(KeyWithheld), ledger.run("a", conversation="c", dedupe="1"):
+        raise KeyWithheld("the key is elsewhere")
+    assert types_of(ledger, "c")[-1] == "run.started"
+
+
+def test_events_name_the_event_they_follow_from(ledger):
+    with ledger.run("a", conversation="c") as run:
+        run.ask(lambda request: "hi", "q")
+    events = {event.type: event for event in ledger.events("c")}
+    for effect, cause in (
+        ("run.started", "admission.accepted"),
+        ("provider.requested", "step.started"),
+        ("provider.responded", "provider.requested"),
+        ("step.finished", "step.started"),
+    ):
+        assert events[effect].header.causation_event_id == events[cause].event_id
+
+
+def test_a_contradiction_found_while_the_run_was_under_way_keeps_it_from_ending_well(ledger):
+    with own_tools():
+
+        @counterfoil.effect("t.pay", version="1", touches={"money"}, doubt=counterfoil.by_key())
+        def pay(order):
+            return "paid"
+
+        with pytest.raises(RunWaiting) as waiting, ledger.run("a", conversation="c") as run:
+            pay("O-1")
+            (row,) = ledger.effects()
+            review_id = "rev_" + row["effect_id"].partition("_")[2]
+            found = {
+                "effect_id": row["effect_id"],
+                "review_id": review_id,
+                "recorded": "succeeded",
+                "found": "rejected",
+            }
+            contradicted = run._scope.draft("effect.contradicted", found)
+            ledger.ports.append(UnitDraft((Entry(run.conversation, (contradicted,)),)))
+            run.finish("done")
+    assert waiting.value.waits_for == (review_id,)
+    assert "run.finished" not in types_of(ledger, "c")
+
+
+def test_an_append_by_somebody_else_while_a_run_ends_is_looked_at_before_it_ends(ledger, monkeypatch):
+    with ledger.run("a", conversation="c") as run:
+        append = ledger.ports.append
+
+        def somebody_is_quicker(unit, claim=None):
+            monkeypatch.setattr(ledger.ports, "append", append)
+            append(
+                UnitDraft((Entry(run.conversation, (run._scope.draft("record.imported", {"kind": "x"}),)),))
+            )
+            return append(unit, claim)
+
+        monkeypatch.setattr(ledger.ports, "append", somebody_is_quicker)
+    assert types_of(ledger, "c")[-2:] == ["record.imported", "run.finished"]
