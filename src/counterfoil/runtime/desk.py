@@ -1,0 +1,153 @@
+"""What one attempt to enter a run works with: what was asked, what was seen, and the drafts made in its name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from counterfoil.core import canonical
+from counterfoil.core.event import Draft
+from counterfoil.core.genesis import Genesis
+from counterfoil.core.keyed import KeyMaterial
+from counterfoil.flow.context import LEASE_TTL_MS
+from counterfoil.flow.ports import Ports
+from counterfoil.flow.requests import Append, ClaimSpec, Entry, Flow, UnitDraft
+from counterfoil.runtime import events, rows
+from counterfoil.runtime.doubt import parked
+from counterfoil.runtime.events import CONVERSATION_SCOPE, TENANT_SCOPE, Said
+from counterfoil.runtime.look import Seen
+from counterfoil.runtime.spec import RunSpec, worker
+from counterfoil.runtime.state import DEFERRED, RunState
+from counterfoil.store.rows import Absent, Guard, RowIs
+from counterfoil.store.unit import Claimed
+
+
+class Desk:
+    """What one attempt works with: what was asked, what was seen, and drafts in its name."""
+
+    def __init__(self, ports: Ports, spec: RunSpec, owner: str, seen: Seen) -> None:
+        self.ports = ports
+        self.spec = spec
+        self.owner = owner
+        self.seen = seen
+        self.now_ms = ports.now_ms()
+        self.agent = {"type": "agent", "id": spec.agent} | (
+            {"identity_version": spec.agent_version} if spec.agent_version else {}
+        )
+        self.create: Genesis | None = None
+        if seen.stream_id is None:
+            self.create = ports.new_genesis("conversation")
+            self.stream_id = self.create.stream_id
+        else:
+            self.stream_id = seen.stream_id
+        self.accepted_event_id: str | None = None
+        self.admission_id = seen.admission_id or ports.new_id("adm")
+
+    def draft(
+        self,
+        said: Said,
+        run_id: str | None = None,
+        actor: dict[str, str] | None = None,
+        cause: str | None = None,
+    ) -> Draft:
+        """A draft in the agent's name; ``cause`` is the event that it follows from."""
+        event_id = self.ports.new_id("evt")
+        return said.draft(event_id, self.now_ms, actor or self.agent, run_id=run_id, causation_event_id=cause)
+
+    def material(self) -> KeyMaterial:
+        """The stream key."""
+        return self.ports.stream_material(self.create) if self.create else self.ports.material(self.stream_id)
+
+    def person(self) -> KeyMaterial | None:
+        """The key of the person this input is about, if one was named."""
+        return (
+            None if self.spec.subject is None else self.ports.subject_key(self.stream_id, self.spec.subject)
+        )
+
+    # ---- groups of drafts with the guards they rest on ----
+
+    def opening(self) -> tuple[list[Draft], list[Guard]]:
+        """The conversation's first event, if it is new."""
+        if self.create is None:
+            return [], []
+        spec, now = self.spec, self.seen.situation
+        said = events.conversation_opened(
+            spec.agent, now.while_running, now.while_suspended, "live", name=self.seen.name, title=spec.title
+        )
+        if self.seen.name is None:
+            return [self.draft(said)], []
+        taken = rows.name_index(self.ports.index, self.seen.name)
+        return [self.draft(said)], [Absent(rows.NAMES, (self.ports.tenant, taken))]
+
+    def accepting(self) -> tuple[list[Draft], list[Guard]]:
+        """The input as accepted; or, if it waited, as released."""
+        known = self.seen.situation.admission
+        if known is not None:
+            guard = RowIs(rows.ADMISSIONS, (known.admission_id,), frozenset({known.state}))
+            released = events.admission_released(known.admission_id, "live_run")
+            return ([self.draft(released)] if known.state == DEFERRED else []), [guard]
+        spec = self.spec
+        scope = TENANT_SCOPE if spec.conversation is None else CONVERSATION_SCOPE
+        person = self.person()
+        said = events.admission_accepted(self.admission_id, spec.message, spec.dedupe, scope, person)
+        linked = [] if person is None else self.linking(person)
+        accepted = self.draft(said, actor=self.user(person))
+        self.accepted_event_id = accepted.event_id
+        return [*linked, accepted], self.unique(scope)
+
+    def linking(self, person: KeyMaterial) -> list[Draft]:
+        """Says whom the key belongs to, the first time it is used."""
+        assert self.spec.subject is not None
+        return [self.draft(events.subject_linked(person, self.spec.subject))] if self.create else []
+
+    def unique(self, scope: str) -> list[Guard]:
+        """The guard that makes one dedupe key one admission."""
+        if self.spec.dedupe is None:
+            return []
+        key = rows.key_index(
+            self.ports.index, self.spec.dedupe, None if scope == TENANT_SCOPE else self.stream_id
+        )
+        return [Absent(rows.ADMISSION_KEYS, (self.ports.tenant, key))]
+
+    def user(self, person: KeyMaterial | None) -> dict[str, str]:
+        """Who sent the input: a person appears only as the id of a data key (FORMAT 3)."""
+        return {"type": "user", "id": (person or self.material()).key_id}
+
+    def started(self, run_id: str, token: int) -> Draft:
+        """The run's first event."""
+        spec, material = self.spec, self.material()
+        principal = None if spec.principal is None else self.ports.subject_key(self.stream_id, spec.principal)
+        said = events.run_started(
+            spec.agent,
+            admission_id=self.admission_id,
+            agent_version=spec.agent_version,
+            input_digest=material.digest("input", [run_id], spec.message_bytes),
+            configuration_digest=material.digest(
+                "configuration", [run_id], canonical.encode(dict(spec.configuration))
+            ),
+            classification=spec.classification,
+            principal=None if principal is None else principal.key_id,
+            fencing_token=token,
+            configuration=spec.configuration,
+            worker=worker(),
+        )
+        return self.draft(said, run_id, cause=self.accepted_event_id)
+
+    def parking(self, run: RunState | None) -> Flow[list[Draft]]:
+        """The end, or the suspension, of a run whose worker vanished from the slot."""
+        if run is None:
+            return []
+        said = yield from parked(self.stream_id, run)
+        return [self.draft(said, run.run_id)]
+
+    # ---- writing ----
+
+    def claim(self, drafts: Sequence[Draft], guards: Sequence[Guard]) -> Flow[Claimed]:
+        """Append and take the lease in one transaction."""
+        lease = self.seen.lease
+        if lease is not None and self.seen.situation.lapsed and lease.expires_at_ms > self.now_ms:
+            # Its process is gone: what it held is free before the time is up.
+            self.ports.release(lease)
+        unit = UnitDraft((Entry(self.stream_id, tuple(drafts), create=self.create),), tuple(guards))
+        claim = ClaimSpec(self.stream_id, self.owner, LEASE_TTL_MS, self.seen.token)
+        claimed: Claimed = yield Append(unit, claim)
+        return claimed
