@@ -109,7 +109,4 @@ def fetch(connection: sqlite3.Connection, sql: str, params: Params = ()) -> list
 def close_quietly(connection: sqlite3.Connection) -> None:
     """Close a connection that may be beyond help: nothing it says now changes what is on disk."""
     with contextlib.suppress(sqlite3.Error):
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-    with contextlib.suppress(sqlite3.Error):
         connection.close()

@@ -167,6 +167,9 @@ class Engine:
             with contextlib.suppress(sqlite3.Error):
                 cursor.close()
         if connection is not None:
+            with contextlib.suppress(sqlite3.Error):
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
             close_quietly(connection)
 
     def abandon(self) -> sqlite3.Connection | None:
