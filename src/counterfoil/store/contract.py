@@ -95,6 +95,10 @@ class Reader(Protocol):
         """The next events over all streams; resuming with the page's cursor loses nothing."""
         ...
 
+    def recent(self, limit: int = 20) -> FeedPage:
+        """The last events of the feed, at most ``limit``, in its order; the cursor goes on after them."""
+        ...
+
     def checkpoint(self, stream_id: str, projection: str, version: int) -> Checkpoint | None:
         """The saved checkpoint that reaches furthest, or None."""
         ...

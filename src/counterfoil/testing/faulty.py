@@ -250,6 +250,10 @@ class FaultyStore:
         """See ``Reader.feed``."""
         return self._through("feed", lambda: self.inner.feed(cursor, limit))
 
+    def recent(self, limit: int = 20) -> FeedPage:
+        """See ``Reader.recent``."""
+        return self._through("recent", lambda: self.inner.recent(limit))
+
     def checkpoint(self, stream_id: str, projection: str, version: int) -> Checkpoint | None:
         """See ``Reader.checkpoint``."""
         return self._through("checkpoint", lambda: self.inner.checkpoint(stream_id, projection, version))

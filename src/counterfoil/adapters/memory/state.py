@@ -150,6 +150,14 @@ class StateReader:
             reached = seen + len(events)
             return FeedPage(events, b"%d" % reached, caught_up=reached >= len(self._state.feed))
 
+    def recent(self, limit: int = 20) -> FeedPage:
+        """See ``Reader.recent``."""
+        with self._lock:
+            self._check_open()
+            reached = len(self._state.feed)
+            events = tuple(self._state.feed[max(0, reached - max(limit, 0)) :])
+            return FeedPage(events, b"%d" % reached, caught_up=True)
+
     def checkpoint(self, stream_id: str, projection: str, version: int) -> Checkpoint | None:
         """See ``Reader.checkpoint``."""
         with self._lock:

@@ -132,6 +132,18 @@ class Reads:
         reached = events[-1].position if events else after
         return FeedPage(events, reached.to_bytes(CURSOR_BYTES, "big"), caught_up=len(found) <= wanted)
 
+    def recent(self, limit: int = 20) -> FeedPage:
+        """See ``Reader.recent``."""
+        # One more than asked for: the end must be known when none is asked for.
+        rows = self._query("SELECT position FROM event ORDER BY position DESC LIMIT ?", (max(limit, 0) + 1,))
+        if not rows:
+            return FeedPage((), b"", caught_up=True)
+        last = rows[0][0]
+        before = rows[-1][0] if len(rows) > max(limit, 0) else 0
+        page = self.feed(before.to_bytes(CURSOR_BYTES, "big"), max(limit, 0))
+        events = tuple(event for event in page.events if event.position <= last)
+        return FeedPage(events, last.to_bytes(CURSOR_BYTES, "big"), caught_up=True)
+
     def get(self, table: str, key: Key) -> Row | None:
         """See ``Reader.get``."""
         found = self._tables.table(table)

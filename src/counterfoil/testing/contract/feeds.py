@@ -22,6 +22,11 @@ class FeedContract(ContractCase):
         self.need("feed")
         return self.store.feed(cursor, limit)
 
+    def recent(self, limit: int = 20) -> FeedPage:
+        """The end of the store's feed; skips the test if the adapter has none."""
+        self.need("feed")
+        return self.store.recent(limit)
+
     def all_events(self, limit: int = 1000) -> list[StoredEvent]:
         """Every event of the feed, ``limit`` at a time."""
         self.need("feed")
@@ -56,6 +61,28 @@ class FeedContract(ContractCase):
         assert len(page.events) == min(limit, 14)
         assert page.caught_up or limit < 15
         assert self.all_events(limit) == self.all_events()
+
+    @pytest.mark.parametrize("limit", [0, 1, 3, 7, 100])
+    def test_the_recent_events_are_the_end_of_the_feed(self, limit: int) -> None:
+        first, second = self.new_stream(), self.new_stream()
+        for _ in range(3):
+            self.outcomes(first.unit(first.event()), second.unit(second.event()))
+        page = self.recent(limit)
+        events = self.all_events()
+        assert list(page.events) == events[len(events) - min(limit, len(events)) :]
+        assert page.caught_up
+
+    def test_the_feed_goes_on_after_the_recent_events(self) -> None:
+        stream = self.new_stream(2)
+        page = self.recent(1)
+        self.append(stream.unit(stream.event()))
+        assert [event.sequence for event in self.feed(page.cursor).events] == [3]
+
+    def test_the_recent_events_of_an_empty_ledger_are_none_and_the_feed_goes_on_from_the_start(self) -> None:
+        page = self.recent()
+        assert page.events == ()
+        self.new_stream(2)
+        assert len(self.feed(page.cursor).events) == 2
 
     def test_a_page_that_leaves_events_behind_is_not_caught_up(self) -> None:
         self.new_stream(5)
