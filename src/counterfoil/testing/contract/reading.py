@@ -23,6 +23,7 @@ CALLS: dict[str, Callable[[Store, SampleStream], object]] = {
     "select": lambda store, _: store.select(PARCEL.name),
     "feed": lambda store, _: store.feed(),
     "checkpoint": lambda store, stream: store.checkpoint(stream.stream_id, "totals", 1),
+    "strays": lambda store, _: store.strays(),
     "append": lambda store, stream: store.append([stream.unit(stream.event())]).result(DEADLINE_S),
     "claim": lambda store, stream: store.claim(stream.stream_id, "owner", 1000, 0),
     "rebuild_rows": lambda store, _: store.rebuild_rows(None, []),
@@ -42,6 +43,10 @@ class ReadContract(ContractCase):
     def test_reading_is_bounded_also_when_nobody_asks(self) -> None:
         stream = self.new_stream(520)
         assert len(self.store.read(stream.stream_id)) == 500
+        assert len(self.store.feed().events) == 500
+        for _ in range(109):
+            self.new_stream()
+        assert len(self.store.streams()) == 100
 
     @pytest.mark.parametrize("limit", [0, -1])
     def test_a_bound_of_nothing_or_less_gives_nothing(self, limit: int) -> None:
@@ -102,6 +107,7 @@ class ReadContract(ContractCase):
         assert found == [self.store.read(stream.stream_id)[place] for place in (1, 3)]
         assert self.store.find(other.stream_id, wanted) == []
         assert self.store.find(stream.stream_id, []) == []
+        assert self.store.find(self.ids.new("str"), wanted) == []
 
     def test_many_events_are_found_by_id_at_once(self) -> None:
         stream = self.new_stream()

@@ -172,6 +172,7 @@ class RowContract(ContractCase):
             parcel("p1", weight="7"),
             parcel("p1", weight=True),
             parcel("p1", weight=2**63),
+            parcel("p1", weight=-(2**63) - 1),
             parcel("p1", place=7),
             parcel("p1", place=b"7"),
             parcel("p1", place="\ud99c"),
