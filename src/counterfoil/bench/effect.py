@@ -1,0 +1,58 @@
+"""One effect, from the call of a decorated tool to its recorded observation, against one plain INSERT and COMMIT."""
+
+from __future__ import annotations
+
+import itertools
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Final
+
+import counterfoil
+from counterfoil.bench.figures import Budget, Figure
+from counterfoil.bench.raw import RawChain
+from counterfoil.bench.rounds import Contender, Scale, side_by_side
+
+BODY_BYTES: Final = 400
+_numbers = itertools.count(1)
+
+
+@counterfoil.effect(
+    "bench.refund",
+    version="1",
+    touches={"money"},
+    key=lambda order, line, **_: f"refund:{order}:{line}",
+    doubt=counterfoil.by_key(),
+    provider_id=lambda receipt: receipt["id"],
+)
+def refund(order: str, line: int, amount: Decimal, *, idempotency_key: str = "") -> dict[str, Any]:
+    """Answers at once: what is measured is what the ledger adds."""
+    return {"id": f"re_{order}", "line": line, "amount": amount, "key": idempotency_key}
+
+
+def effect_pair(scale: Scale, directory: Path) -> list[Figure]:
+    """Two durable appends and all that is between them."""
+    ledger = counterfoil.open(directory / "ledger")
+    raw = RawChain(directory / "raw")
+    body = bytes(range(256)) * 2
+
+    def ours(count: int) -> None:
+        for _ in range(count):
+            refund(f"O-{next(_numbers)}", 1, Decimal("40.00"))
+
+    def plain(count: int) -> None:
+        for _ in range(count):
+            raw.insert_plain(body[:BODY_BYTES])
+
+    contenders = {"ours": Contender(ours), "plain": Contender(plain)}
+    run = ledger.run("bench-agent", conversation="bench", message="refund", dedupe="1")
+    run.__enter__()
+    taken = side_by_side(contenders, rounds=scale.rounds(15), items=scale.items(100))
+    run.__exit__(None, None, None)
+    ledger.close()
+    raw.close()
+    times = taken.median("ours") / taken.median("plain")
+    return [
+        Figure("effect.pair", "an effect, in plain INSERT+COMMITs", times, "×", Budget(at_most=3.5)),
+        Figure("effect.time", "an effect", taken.median("ours") * 1e6, "µs"),
+        Figure("effect.plain", "a plain INSERT+COMMIT", taken.median("plain") * 1e6, "µs"),
+    ]

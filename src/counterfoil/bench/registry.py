@@ -1,0 +1,51 @@
+"""Every benchmark by name, in the order in which they run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Final, cast
+
+from counterfoil.bench.figures import Figure
+from counterfoil.bench.rounds import Scale
+
+Measure = Callable[[Scale, Path], list[Figure]]
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """One benchmark: its name for ``--only``, what it compares, and ``module.function`` that takes its figures."""
+
+    name: str
+    title: str
+    where: str
+
+    def measure(self, scale: Scale, directory: Path) -> list[Figure]:
+        """Take its figures in an empty directory of its own."""
+        module, _, function = self.where.partition(".")
+        measure = cast("Measure", getattr(import_module(f"counterfoil.bench.{module}"), function))
+        return measure(scale, directory)
+
+
+BENCHMARKS: Final = (
+    Benchmark("prepare", "encode, seal, header and chain of one event", "prepare.prepare_event"),
+    Benchmark("canonical", "canonical encoding against rfc8785", "canonical.encode_canonical"),
+    Benchmark("append", "one caller against a loop written by hand", "append.one_caller"),
+    Benchmark("threads", "64 threads against groups written by hand", "append.threads"),
+    Benchmark("tasks", "64 asyncio tasks against groups written by hand", "append.tasks"),
+    Benchmark("many", "append_many against groups of equal size", "append.many"),
+    Benchmark("effect", "an effect against plain INSERT and COMMIT", "effect.effect_pair"),
+    Benchmark("verify", "verification against loops that read and hash", "verify.verify_levels"),
+    Benchmark("fold", "folding events into state", "fold.fold_events"),
+    Benchmark("processes", "8 processes on one stream", "processes.eight_processes"),
+)
+
+
+def chosen(only: str | None) -> tuple[Benchmark, ...]:
+    """All, or the one of this name. Raises ``LookupError`` for another name."""
+    found = tuple(benchmark for benchmark in BENCHMARKS if only in {None, benchmark.name})
+    if not found:
+        raise LookupError(only)
+    return found

@@ -1,0 +1,80 @@
+"""Side by side: contenders take turns, round after round, and only medians of the same run are compared."""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """``work`` does one turn of so many items and is timed; ``ready`` makes what it needs before, and is not."""
+
+    work: Callable[[int], None]
+    ready: Callable[[int], None] = lambda _: None
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How much is measured. Quick figures come from a few short rounds and are rough."""
+
+    quick: bool = False
+
+    def rounds(self, usual: int) -> int:
+        """Rounds to take."""
+        return max(3, usual // 3) if self.quick else usual
+
+    def items(self, usual: int) -> int:
+        """Items of one round."""
+        return max(1, usual // 3) if self.quick else usual
+
+
+@dataclass(slots=True)
+class Taken:
+    """Seconds an item of each round, by contender."""
+
+    seconds: dict[str, list[float]] = field(default_factory=dict)
+
+    def median(self, name: str) -> float:
+        """Median seconds an item."""
+        return statistics.median(self.seconds[name])
+
+    def rate(self, name: str) -> float:
+        """Items a second by the median."""
+        return 1 / self.median(name)
+
+    def speed(self, name: str, against: str) -> float:
+        """How fast one is in terms of another: 0.5 is half as fast."""
+        return self.median(against) / self.median(name)
+
+
+def side_by_side(contenders: Mapping[str, Contender], *, rounds: int, items: int) -> Taken:
+    """Let each work once to warm up, then in turns; which begins changes with every round.
+
+    The garbage collector runs between turns and not inside one, so that no contender pays for another's garbage.
+    """
+    taken = Taken({name: [] for name in contenders})
+    order = list(contenders)
+    for name in order:
+        timed(contenders[name], items)
+    for _ in range(rounds):
+        for name in order:
+            taken.seconds[name].append(timed(contenders[name], items))
+        order = order[1:] + order[:1]
+    return taken
+
+
+def timed(contender: Contender, items: int) -> float:
+    """Seconds an item of one turn."""
+    contender.ready(items)
+    gc.collect()
+    gc.disable()
+    try:
+        began = time.perf_counter()
+        contender.work(items)
+        return (time.perf_counter() - began) / items
+    finally:
+        gc.enable()
