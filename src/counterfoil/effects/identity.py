@@ -42,6 +42,14 @@ def run_identity(
     return Identity(index("effect-auto", _text(named)), index("arguments", _text(plain)))
 
 
+def successor_index(index: Index, effect_id: str) -> str:
+    """Where the effect stands that takes a business key over from ``effect_id``, which was confirmed not done.
+
+    Each effect has a key row of its own, so rows of one stream never depend on those of another.
+    """
+    return index("effect-after", effect_id)
+
+
 def recorded_identity(
     index: Index, effect_id: str, run_id: str, tool: str, content: Mapping[str, Any]
 ) -> Identity:

@@ -11,7 +11,13 @@ from counterfoil.effects import events
 from counterfoil.effects.attempt import Overtaken, Work, append, append_patiently, intend, send
 from counterfoil.effects.doubt import DoubtKind
 from counterfoil.effects.handle import Handle
-from counterfoil.effects.identity import Identity, Occurrence, business_identity, run_identity
+from counterfoil.effects.identity import (
+    Identity,
+    Occurrence,
+    business_identity,
+    run_identity,
+    successor_index,
+)
 from counterfoil.effects.outcome import Verdict, answer_of_event
 from counterfoil.effects.past import Past
 from counterfoil.effects.resolve import Parked, first_case, resolve, waiting_for
@@ -53,6 +59,14 @@ class Asked:
     def key_row(self) -> tuple[str, str]:
         """Key of the row that enforces "once per tenant"."""
         return (self.scope.ports.tenant, self.identity.key_index)
+
+    def row_after(self, effect: Standing) -> tuple[str, str]:
+        """Key of the row of whoever takes the key over from an effect that was confirmed not done."""
+        return (self.scope.ports.tenant, successor_index(self.scope.ports.index, effect.effect_id))
+
+    def may_follow(self, effect: Standing) -> tuple[Guard, Guard]:
+        """Guards of one more attempt after this one: nobody else has made it, and the effect is as it was."""
+        return Absent(EFFECT_KEYS.name, self.row_after(effect)), effect.unchanged
 
     def work(self, effect_id: str, *, doubt: DoubtKind | None = None, **more: Any) -> Work:
         """This effect, to be busy with."""
@@ -191,14 +205,14 @@ def _key_taken(asked: Asked, key: KeyStanding) -> Flow[Any]:
         )
     effect = yield from effect_now(key.effect_id)
     assert effect is not None, "a key is bound in the append that makes its effect"
-    return (yield from _on_record(asked, effect, key))
+    return (yield from _on_record(asked, effect))
 
 
-def _on_record(asked: Asked, effect: Standing, key: KeyStanding | None = None) -> Flow[Any]:
+def _on_record(asked: Asked, effect: Standing) -> Flow[Any]:
     _check_same(asked, effect)
     if effect.run_id == asked.scope.run_id:
         return (yield from _own(asked, effect))
-    return (yield from _of_another_run(asked, effect, key))
+    return (yield from _of_another_run(asked, effect))
 
 
 def _check_same(asked: Asked, effect: Standing) -> None:
@@ -264,19 +278,17 @@ def _end_doubt(asked: Asked, work: Work) -> Flow[Any]:
 
 def _next_attempt(asked: Asked, effect: Standing) -> Flow[Any]:
     """The last attempt was confirmed not done, and the code asks again: the same effect, one more attempt."""
-    key = yield from key_now(asked.key_row)
-    if key is None:
-        raise _in_flight(asked, effect)
-    if key.effect_id != effect.effect_id:
-        # Another run has taken the key since.
-        return (yield from _key_taken(asked, key))
+    taken = yield from key_now(asked.row_after(effect))
+    if taken is not None:
+        # Another run has taken the key over since.
+        return (yield from _key_taken(asked, taken))
     work = _taken_up(asked, effect)
     work.attempt += 1
     work.doubt = asked.tool.doubt.kind
     asked.past.resumed(work.effect_id)
     try:
         try:
-            yield from intend(work, key.unchanged, effect.unchanged)
+            yield from intend(work, *asked.may_follow(effect))
         except GuardFailed as moved:
             raise _in_flight(asked, effect) from moved
         return (yield from _carry_out(asked, work))
@@ -284,14 +296,17 @@ def _next_attempt(asked: Asked, effect: Standing) -> Flow[Any]:
         asked.past.ended(work.effect_id)
 
 
-def _of_another_run(asked: Asked, effect: Standing, key: KeyStanding | None) -> Flow[Any]:
+def _of_another_run(asked: Asked, effect: Standing) -> Flow[Any]:
     """A business key that another run has used: its recorded outcome, or the key if that effect was not done."""
     if effect.state in FINAL:
         silent = asked.number <= asked.past.calls(effect.effect_id).repeats
         return (yield from _answer(asked, effect, silent=silent))
-    if effect.state == "failed" and key is not None:
-        return (yield from _first_call(asked, key.unchanged, effect.unchanged, takes_over=effect.effect_id))
-    raise _in_flight(asked, effect)
+    if effect.state != "failed":
+        raise _in_flight(asked, effect)
+    taken = yield from key_now(asked.row_after(effect))
+    if taken is not None:
+        return (yield from _key_taken(asked, taken))
+    return (yield from _first_call(asked, *asked.may_follow(effect), takes_over=effect.effect_id))
 
 
 def _answer(asked: Asked, effect: Standing, *, silent: bool) -> Flow[Any]:

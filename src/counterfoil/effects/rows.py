@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from counterfoil.core.forms import time_ms
-from counterfoil.effects.identity import recorded_identity
+from counterfoil.effects.identity import recorded_identity, successor_index
 from counterfoil.effects.state import OPEN, move_of, review_of
 from counterfoil.store.rows import CellSource, Column, Fact, Feature, Index, Patch, Put, RowChange, TableSpec
 
@@ -29,7 +29,7 @@ EFFECTS: Final = TableSpec(
         Column("attempt", "integer"),
         Column("lookups", "integer"),
         Column("deadline_ms", "integer", required=False),
-        # The key row that enforces "once"; empty when the content is gone that it is made of.
+        # Digests of the key and the arguments; empty when the content is gone that they are made of.
         Column("key_index", required=False),
         Column("arguments_index", required=False),
         # The first intention, which effect.repeated names, and the last; and the event that decided the outcome.
@@ -54,6 +54,7 @@ EFFECT_KEYS: Final = TableSpec(
     name="effect_keys",
     columns=(
         Column("tenant"),
+        # Of the key; or of the effect that had it and was confirmed not done, when this one took it over.
         Column("key_index"),
         # `bound`: the effect's own row says how it stands. `settled`: erased, never to be sent again (FORMAT 8).
         Column("state"),
@@ -132,11 +133,12 @@ def _intended(fact: Fact, index: Index) -> Iterator[RowChange]:
     if fact.content is not None:
         identity = recorded_identity(index, data["effect_id"], fact.run_id, data["tool"], fact.content)
         known |= {"key_index": identity.key_index, "arguments_index": identity.arguments_index}
+        before = fact.content.get("takes_over")
         yield Put(
             EFFECT_KEYS.name,
             {
                 "tenant": fact.tenant,
-                "key_index": identity.key_index,
+                "key_index": identity.key_index if before is None else successor_index(index, before),
                 "state": "bound",
                 "tool": data["tool"],
                 "arguments_index": identity.arguments_index,

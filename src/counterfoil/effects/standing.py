@@ -56,16 +56,8 @@ class Standing(_Typed):
 class KeyStanding(_Typed):
     """Whom a key belongs to (a row of ``effect_keys``); ``settled`` when erasure has reduced it (FORMAT 8)."""
 
-    tenant: str
-    key_index: str
     state: str
     effect_id: str | None
-    row_version: int
-
-    @property
-    def unchanged(self) -> RowIs:
-        """Guard: the key still belongs to the same effect."""
-        return RowIs(EFFECT_KEYS.name, (self.tenant, self.key_index), version=self.row_version)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from counterfoil.client.features import FEATURES
 from counterfoil.effects.rows import EFFECTS, FEATURE
 from counterfoil.effects.state import FINAL, Effect, evolve
+from counterfoil.evidence.verify import verify
 from counterfoil.flow.event import Event
 
 if TYPE_CHECKING:
@@ -19,8 +21,9 @@ def check_truth(ledger: Ledger) -> dict[str, Effect]:
     """Fold every effect of the ledger and compare with its row; returns the folded effects by id.
 
     Asserts that nothing was intended after its outcome was final, that no observation stands without its intention,
-    that attempts count up, and that rows say what the events say (DESIGN 2).
+    that attempts count up, that rows say what the events say, and that the ledger verifies (DESIGN 2).
     """
+    _check_verifies(ledger)
     folded: dict[str, Effect] = {}
     for conversation in ledger.conversations(limit=10_000):
         for effect_id, events in _by_effect(ledger, conversation.stream_id).items():
@@ -32,6 +35,14 @@ def check_truth(ledger: Ledger) -> dict[str, Effect]:
         said = (row["state"], row["attempt"], row["lookups"], row["outcome"])
         assert told == said, f"effect {effect_id}: its events tell {told}, its row says {said}"
     return folded
+
+
+def _check_verifies(ledger: Ledger) -> None:
+    """Every byte is as it was written, and every derived row is what its events give."""
+    report = verify(ledger.store, ledger.keyring, FEATURES, registry=ledger.registry)
+    assert not report.findings, f"verify found {report.findings}"
+    mismatched = [table for table in report.derived if table.state == "mismatched"]
+    assert not mismatched, f"rows differ from their events: {mismatched}"
 
 
 def _by_effect(ledger: Ledger, stream_id: str) -> dict[str, list[Event]]:

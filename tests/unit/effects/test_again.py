@@ -15,6 +15,7 @@ from counterfoil.errors import (
     RunSuspended,
     RunWaiting,
 )
+from counterfoil.testing.truth import check_truth
 
 EFFECT_EVENTS = {"effect.intended", "effect.observed", "effect.repeated", "retry.decided"}
 WAIT = RunSuspended("the run stops here and is entered again", cause="input")
@@ -341,6 +342,34 @@ def test_an_effect_that_another_run_confirmed_not_done_may_be_taken_over(world, 
     assert (first["state"], second["state"]) == ("failed", "succeeded")
     (intended,) = ledger.events("other", types={"effect.intended"})
     assert intended.content["takes_over"] == first["effect_id"]
+
+
+def test_a_key_may_be_taken_over_again_and_again_and_ends_once(world, declare):
+    counter = Counter(NotDone("busy"), NotDone("busy"), NotDone("busy"), "done")
+    act = declare(counter, key=by_order)
+    conversations = ["a", "b", "a", "c", "b"]
+    for number, conversation in enumerate(conversations):
+        with run(world.open(), f"m{number}", conversation):
+            attempt(act, "o-1")
+    assert counter.calls == 4
+    ledger = world.open()
+    states = sorted(row["state"] for row in ledger.effects())
+    assert states == ["failed", "failed", "failed", "succeeded"]
+    check_truth(ledger)
+
+
+def test_an_effect_that_was_taken_over_gets_no_attempt_of_its_own_any_more(world, declare):
+    """Two runs look at the same failed effect; only one of them may act."""
+    counter = Counter(NotDone("busy"), "done")
+    act = declare(counter, key=by_order)
+    own, other = world.open(), world.open()
+    with run(own):
+        attempt(act, "o-1")
+        with run(other, "m2", "other"):
+            assert act("o-1") == "done"
+        assert act("o-1") == "done"
+    assert counter.calls == 2
+    check_truth(own)
 
 
 def test_the_run_whose_key_was_taken_over_gets_the_other_runs_outcome(world, declare):

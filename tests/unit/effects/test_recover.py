@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from counterfoil.effects import Found, by_key, by_lookup, by_repeating, by_review, effect, events
@@ -180,6 +182,19 @@ def test_a_recoverer_that_was_overtaken_by_another_writes_nothing(world, ledger,
     observed = list(ledger.events("case", types={"effect.observed"}))
     assert len(observed) == 1
     check_truth(ledger)
+
+
+def test_many_recoveries_at_once_send_once_and_agree(world, provider, left_in_doubt):
+    left_in_doubt(declare(provider, by_lookup(provider.find, then=by_key())), sent=False)
+    world.time_passes()
+    workers = [world.open() for _ in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        reports = list(pool.map(lambda worker: worker.recover(), workers))
+    done = [entry.done for report in reports for entry in report.effects]
+    assert done.count("decided") == 1
+    assert set(done) <= {"decided", "live", "nothing", "left"}
+    assert len(provider.requests) == 1
+    check_truth(workers[0])
 
 
 def test_a_late_answer_during_recovery_is_not_overwritten(world, ledger, provider, left_in_doubt):
