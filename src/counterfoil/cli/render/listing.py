@@ -17,6 +17,7 @@ from counterfoil.client.reading import ConversationInfo
 from counterfoil.store.rows import Row
 
 EMPTY: Final[Mapping[str, tuple[str, str]]] = {
+    "events": ("no events: runs and imports record them", "import FILE"),
     "conversations": (
         "no conversations yet: each run of an agent and each imported session makes one",
         "import FILE",

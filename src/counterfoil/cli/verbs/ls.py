@@ -128,19 +128,39 @@ def _runs(face: Face, ledger: Ledger, state: str | None, after: str | None, limi
 
 
 def _effects(face: Face, ledger: Ledger, state: str | None, after: str | None, limit: int) -> None:
-    table, tenant = EFFECTS.name, ledger.tenant
-    prefix: Key = (tenant,) if state is None else (tenant, state)
-    start: Key | None = None
-    if after is not None:
-        row = _known(ledger, table, after)
-        start = (tenant, row["state"], row["deadline_ms"], row["effect_id"])
-    rows = ledger.store.select(table, "by_state", prefix, start, limit + 1, descending=True)
+    rows = (
+        _newest_effects(ledger, after, limit + 1)
+        if state is None
+        else _effects_in(ledger, state, after, limit + 1)
+    )
     if _given(face, "effects", rows[:limit]):
         return
     face.say(listing.effect_lines(rows[:limit], face.columns, face.now_ms))
     if len(rows) > limit:
         said = "" if state is None else f" --state {state}"
         _more(face, f"ls effects{said}", str(rows[limit - 1]["effect_id"]))
+
+
+def _newest_effects(ledger: Ledger, after: str | None, wanted: int) -> list[Row]:
+    """Effects by id, which is by the time of their making, of this tenant."""
+    found: list[Row] = []
+    start: Key | None = None if after is None else (after,)
+    while len(found) < wanted:
+        page = ledger.store.select(EFFECTS.name, None, (), start, wanted, descending=True)
+        found += [row for row in page if row["tenant"] == ledger.tenant]
+        if len(page) < wanted:
+            break
+        start = (page[-1]["effect_id"],)
+    return found[:wanted]
+
+
+def _effects_in(ledger: Ledger, state: str, after: str | None, wanted: int) -> list[Row]:
+    start: Key | None = None
+    if after is not None:
+        start = (ledger.tenant, state, _known(ledger, EFFECTS.name, after)["deadline_ms"], after)
+    return ledger.store.select(
+        EFFECTS.name, "by_state", (ledger.tenant, state), start, wanted, descending=True
+    )
 
 
 def reviews(face: Face, ledger: Ledger, state: str, after: str | None, limit: int) -> None:

@@ -1,0 +1,46 @@
+"""A review for people: whose it is, how long it waits and why; and what became of it."""
+
+from __future__ import annotations
+
+from counterfoil.cli.render.cells import number, text
+from counterfoil.cli.render.effect_rows import CAUSES
+from counterfoil.cli.render.line import Line, Span, wrap
+from counterfoil.cli.render.listing import conversation_name
+from counterfoil.cli.render.times import duration, moment
+from counterfoil.client.reading import ConversationInfo
+from counterfoil.effects.settle import Settled
+from counterfoil.store.rows import Row
+
+
+def review_heading(row: Row, effect: Row, info: ConversationInfo, now_ms: int, width: int) -> list[Line]:
+    """What stands above the pair."""
+    opened = number(row, "opened_at_ms")
+    is_open = row["state"] == "open"
+    if is_open:
+        word = Span(f" ◆? open for {duration(now_ms - opened)} ", "doubt_bar")
+    else:
+        settled = number(row, "settled_at_ms")
+        word = Span(f"✎ settled as {text(row, 'outcome')} after {duration(settled - opened)}")
+    lines = [
+        Line("Review ", Span(text(row, "review_id"), "strong"), "  ", word),
+        Line(f"{text(effect, 'tool')} {text(effect, 'tool_version')} in ", conversation_name(info)),
+    ]
+    cause = CAUSES.get(text(row, "cause"), text(row, "cause"))
+    lines += [Line(piece) for piece in wrap(f"A person was asked {moment(opened)}: {cause}.", width)]
+    return [*lines, Line()]
+
+
+def settled_lines(settled: Settled, effect: Row, option: str) -> list[Line]:
+    """What a settlement did, and what goes on from there."""
+    again = (
+        "was settled like this before; nothing changed"
+        if settled.repeated
+        else f"settled as {settled.outcome}"
+    )
+    lines = [Line(Span("✓ ", "good"), f"{settled.review_id} {again}")]
+    if not settled.repeated:
+        lines.append(Line("  It is never sent again. The run that waits goes on when its code is run again."))
+    lines.append(
+        Line(Span(f"  counterfoil show {text(effect, 'run_id') or settled.stream_id}{option}", "quiet"))
+    )
+    return lines
