@@ -83,6 +83,8 @@ class Life:
         self.end = end
         self.alive = True
         self.requests: list[str] = []
+        # Requests under way, by identity: flows nest and run side by side, so the last one begun is not the one ended.
+        self._numbers: dict[int, int] = {}
         self._lock = threading.Lock()
 
     def before(self, request: Request) -> None:
@@ -91,12 +93,15 @@ class Life:
         with self._lock:
             self.requests.append(name_of(request))
             here = CrashPoint(len(self.requests), "before", self.requests[-1])
+            self._numbers[id(request)] = here.number
         self._die_at(here)
 
     def after(self, request: Request) -> None:
         """See ``flow.drive.Watcher``."""
         self.check()
-        self._die_at(CrashPoint(len(self.requests), "after", name_of(request)))
+        with self._lock:
+            number = self._numbers.pop(id(request))
+        self._die_at(CrashPoint(number, "after", name_of(request)))
 
     def check(self) -> None:
         """Raise :class:`Crash` when this worker is dead."""
