@@ -22,13 +22,14 @@ from counterfoil import Absent, CannotTell, Found, Rejected, Request, Response, 
 PROVIDER_VARIABLE: Final = "COUNTERFOIL_DEMO_PROVIDER"
 """Environment variable with the address of the provider, ``http://127.0.0.1:PORT``."""
 
-CALL_TIMEOUT_S: Final = 10
+CALL_TIMEOUT_S: Final = 5
+"""Until so long after an intention its call may still be on its way, and nobody asks or sends again."""
 
 AGENT: Final = "refund-agent"
 
 ORDERS: Final = {
-    "O-1042": {"line": 1, "item": "kettle", "paid": Decimal("40.00"), "delivered": "broken"},
-    "O-2077": {"line": 3, "item": "teapot", "paid": Decimal("25.50"), "delivered": "never"},
+    "O-1042": {"line": 1, "item": "kettle", "paid": Decimal("40.00"), "trouble": "came broken"},
+    "O-2077": {"line": 3, "item": "teapot", "paid": Decimal("25.50"), "trouble": "never came"},
 }
 """The shop's own records."""
 
@@ -146,7 +147,7 @@ CASES: Final = {case.name: case for case in (ASKED, MUTE)}
 PAYERS: Final = {tool.name: tool for tool in (refund, pay_back)}
 
 
-def model(request: Request) -> Response:
+def scripted_model(request: Request) -> Response:
     """A scripted model: it asks for the order first, and proposes a refund when it has seen it."""
     seen = request.messages[-1]
     if seen["role"] == "user":
@@ -155,17 +156,17 @@ def model(request: Request) -> Response:
         return Response(f"Let me look at order {order}.", tool_calls=[call], finish="tools", input_tokens=212)
     order = seen["content"]
     proposal = {"line": order["line"], "amount": str(order["paid"])}
-    words = f"The {order['item']} was delivered {order['delivered']}: I propose to pay back {order['paid']}."
+    words = f"The {order['item']} {order['trouble']}: I propose to pay back {order['paid']}."
     return Response(words, data={"proposal": proposal}, input_tokens=297, output_tokens=31)
 
 
 def work(run: Run, case: Case) -> dict[str, Any]:
     """Answer one complaint. Running this again in the same run resumes it."""
     messages: list[dict[str, Any]] = [{"role": "user", "content": run.message}]
-    asked = run.ask(model, messages)
+    asked = run.ask(scripted_model, messages)
     found = look_up(**asked.tool_calls[0]["arguments"])
     messages += [{"role": "assistant", "content": asked.text}, {"role": "tool", "content": found}]
-    proposed = (run.ask(model, messages).data or {})["proposal"]
+    proposed = (run.ask(scripted_model, messages).data or {})["proposal"]
     # The model proposes; what is paid is checked against the order, not against the model's words.
     amount = min(Decimal(proposed["amount"]), found["paid"])
     receipt = PAYERS[case.pays_with](case.order, proposed["line"], amount)

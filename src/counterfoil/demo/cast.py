@@ -8,7 +8,7 @@ import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Final, Self
@@ -16,8 +16,8 @@ from typing import IO, Any, Final, Self
 from counterfoil.demo.agent import PROVIDER_VARIABLE
 from counterfoil.errors import InternalError
 
-SAYS_WITHIN_S: Final = 90.0
-"""How long a process may stay silent. A worker that waits for a dead one's lease is the longest: half a minute."""
+SAYS_WITHIN_S: Final = 90
+"""How long a process may stay silent. Longest is a worker that must wait for a dead one's lease: half a minute."""
 
 ENDS_WITHIN_S: Final = 30.0
 ERRORS_SHOWN_BYTES: Final = 4_000
@@ -32,7 +32,6 @@ class Player:
         self.name = name
         self._errors = errors
         self._said: queue.Queue[dict[str, Any] | None] = queue.Queue()
-        self._spoke = threading.Event()
         with errors.open("wb") as file:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", module, *arguments],
@@ -49,31 +48,21 @@ class Player:
         """Process id."""
         return self._process.pid
 
-    def hears(self, word: str) -> Any:
-        """Wait until the process says this word; what it says of it. Raises InternalError if it ends before."""
-        while True:
-            said = self.says()
-            if word in said:
+    def says(self, word: str, meanwhile: Callable[[], None] = lambda: None) -> Any:
+        """Wait until the process says this word; what it says of it. ``meanwhile`` is called every second.
+
+        Raises InternalError if it says another word, ends, or says nothing for 90 s.
+        """
+        for _ in range(SAYS_WITHIN_S):
+            try:
+                said = self._said.get(timeout=1)
+            except queue.Empty:
+                meanwhile()
+                continue
+            if said is not None and word in said:
                 return said[word]
-
-    def says(self) -> dict[str, Any]:
-        """The next thing it says. Raises InternalError if it ends, or says nothing for 90 s."""
-        try:
-            said = self._said.get(timeout=SAYS_WITHIN_S)
-        except queue.Empty:
-            raise InternalError(
-                f"{self.name} (process {self.pid}) said nothing for {SAYS_WITHIN_S:g} s"
-            ) from None
-        if said is None:
-            raise InternalError(
-                f"{self.name} (process {self.pid}) ended with {self._process.wait()}: {self._last_words()}",
-                hint=f"what it wrote to standard error is in {self._errors}",
-            )
-        return said
-
-    def has_spoken(self, within_s: float) -> bool:
-        """Whether it has said anything since it was started, or ended; waits for so long."""
-        return self._spoke.wait(within_s)
+            raise self._failed(f"ended with {self._process.wait()}" if said is None else f"said {said}")
+        raise self._failed(f"said nothing for {SAYS_WITHIN_S} s")
 
     def kill(self) -> int:
         """Send SIGKILL and wait; the exit status, -9 when that is what ended it."""
@@ -98,14 +87,16 @@ class Player:
         try:
             for line in lines:
                 self._said.put(json.loads(line))
-                self._spoke.set()
         except ValueError:
             pass  # the pipe was closed under us, or a line was torn by a kill: either way nothing more is said
         self._said.put(None)
-        self._spoke.set()
 
-    def _last_words(self) -> str:
-        return self._errors.read_bytes()[-ERRORS_SHOWN_BYTES:].decode("utf-8", "replace").strip()
+    def _failed(self, how: str) -> InternalError:
+        words = self._errors.read_bytes()[-ERRORS_SHOWN_BYTES:].decode("utf-8", "replace").strip()
+        return InternalError(
+            f"{self.name} (process {self.pid}) {how}" + (f": {words}" if words else ""),
+            hint=f"what it wrote to standard error is in {self._errors}",
+        )
 
 
 class Cast:
@@ -133,7 +124,7 @@ class Cast:
         """Start a provider; the process and its address."""
         arguments = ["--book", str(self.book(name)), "--hold", hold, *(["--mute"] if mute else [])]
         player = self._start(name, "counterfoil.demo.provider", arguments, {})
-        return player, f"http://127.0.0.1:{player.hears('listening')}"
+        return player, f"http://127.0.0.1:{player.says('listening')}"
 
     def worker(self, case: str, address: str) -> Player:
         """Start a worker on a case."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import getpass
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import counterfoil
 from counterfoil.demo.agent import Case
@@ -12,67 +13,72 @@ from counterfoil.demo.cast import Cast, Player
 from counterfoil.demo.provider import read_book
 from counterfoil.errors import InternalError
 
-SIGKILLED = -9
+SIGKILLED: Final = -9
 
 
 @dataclass(slots=True)
 class Scene:
     """One case on its way through the demo, and what was seen of it."""
 
+    cast: Cast
     case: Case
     provider: str
     mute: bool
     address: str = ""
+    provider_pid: int = 0
     run_id: str = ""
     receipt: dict[str, Any] = field(default_factory=dict)
     workers: list[int] = field(default_factory=list)
+    states: list[str] = field(default_factory=list)
     review_id: str | None = None
     settled_by: str | None = None
     terminal: str | None = None
 
-    def open_provider(self, cast: Cast) -> Player:
+    def open_provider(self) -> Player:
         """Start the provider of this case; it will hold its first refund's answer."""
-        player, self.address = cast.provider(self.provider, hold="refunds", mute=self.mute)
+        player, self.address = self.cast.provider(self.provider, hold="refunds", mute=self.mute)
+        self.provider_pid = player.pid
         return player
 
-    def start(self, cast: Cast) -> Player:
-        """Start the first worker."""
-        worker = self._worker(cast)
-        self.run_id = worker.hears("entered")
+    def start(self) -> Player:
+        """Start the first worker, which enters the run."""
+        worker = self._worker()
+        self.run_id = worker.says("entered")
         return worker
 
     def kill_at_the_dangerous_moment(self, provider: Player, worker: Player) -> None:
         """Kill the worker once the provider says that the money is booked; its answer is being held."""
-        self.receipt = provider.hears("booked")
+        self.receipt = provider.says("booked")
         status = worker.kill()
-        _demand(status == SIGKILLED, f"worker {worker.pid} ended with {status}, not by SIGKILL")
+        demand(status == SIGKILLED, f"worker {worker.pid} ended with {status}, not by SIGKILL")
+        self.see_state()
 
-    def take_over(self, cast: Cast) -> Player:
-        """Start a worker that waits for the dead one's lease and goes on with the same run."""
-        return self._worker(cast)
+    def take_over(self) -> Player:
+        """Start another worker on the same message, which must find its way into the same run."""
+        worker = self._worker()
+        entered = worker.says("entered")
+        demand(entered == self.run_id, f"worker {worker.pid} entered {entered}, not {self.run_id}")
+        return worker
 
-    def see_end(self, worker: Player) -> None:
+    def see_end(self, worker: Player, meanwhile: Callable[[], None] = lambda: None) -> None:
         """Wait until the worker has left the run: ended, or waiting for a person."""
-        self._see_same_run(worker)
-        said = worker.says()
-        if "waiting" in said:
-            (self.review_id,) = said["waiting"]
-        else:
-            self.terminal = said["ended"]
+        left = worker.says("left", meanwhile)
+        self.terminal = left["terminal"]
+        self.review_id = left["waits_for"][0] if left["waits_for"] else self.review_id
         status = worker.end()
-        _demand(status == 0, f"worker {worker.pid} ended with {status}")
+        demand(status == 0, f"worker {worker.pid} ended with {status}")
+        self.see_state()
 
-    def settle(self, cast: Cast) -> str:
+    def settle(self) -> str:
         """Settle the review as the person at this machine, from the provider's own book; the reason given."""
         assert self.review_id is not None
         key = self.receipt["key"]
-        booked = [
-            receipt for receipt in read_book(cast.book(self.provider), "refunds") if receipt["key"] == key
-        ]
-        _demand(len(booked) == 1, f"the book of {self.provider} has {len(booked)} refunds under {key}")
+        book = read_book(self.cast.book(self.provider), "refunds")
+        booked = [receipt for receipt in book if receipt["key"] == key]
+        demand(len(booked) == 1, f"the book of {self.provider} has {len(booked)} refunds under {key}")
         self.settled_by = person()
         reason = f"the book of {self.provider} has {booked[0]['id']} under {key}"
-        with counterfoil.open(cast.ledger) as ledger:
+        with counterfoil.open(self.cast.ledger) as ledger:
             ledger.settle(
                 self.review_id,
                 "succeeded",
@@ -83,17 +89,26 @@ class Scene:
             )
         return reason
 
-    def _worker(self, cast: Cast) -> Player:
-        worker = cast.worker(self.case.name, self.address)
+    def see_state(self) -> None:
+        """Note how the refund stands now, as a row of the ledger says."""
+        with counterfoil.open(self.cast.ledger, read_only=True) as ledger:
+            rows = [row for row in ledger.effects(run_id=self.run_id) if row["tool"] == self.case.pays_with]
+        demand(
+            len(rows) == 1, f"the ledger has {len(rows)} effects of {self.case.pays_with} in {self.run_id}"
+        )
+        self.states.append(str(rows[0]["state"]))
+
+    def left_s(self) -> float:
+        """Seconds until the refund's call can no longer be on its way."""
+        with counterfoil.open(self.cast.ledger, read_only=True) as ledger:
+            now_ms = ledger.store.now_ms()
+            rows = [row for row in ledger.effects(run_id=self.run_id) if row["tool"] == self.case.pays_with]
+        return max((int(row["deadline_ms"] or 0) - now_ms) / 1000 for row in rows)
+
+    def _worker(self) -> Player:
+        worker = self.cast.worker(self.case.name, self.address)
         self.workers.append(worker.pid)
         return worker
-
-    def _see_same_run(self, worker: Player) -> None:
-        said = worker.says()
-        entered = said.get("entered")
-        if entered is None:
-            raise InternalError(f"worker {worker.pid} did not enter a run: {said}")
-        _demand(entered == self.run_id, f"worker {worker.pid} entered {entered}, not {self.run_id}")
 
 
 def person() -> str:
@@ -104,6 +119,7 @@ def person() -> str:
         return "the operator"
 
 
-def _demand(true: bool, otherwise: str) -> None:
+def demand(true: bool, otherwise: str) -> None:
+    """Raise InternalError unless what was expected has happened."""
     if not true:
         raise InternalError(f"the demo went otherwise than it should: {otherwise}")

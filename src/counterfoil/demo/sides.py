@@ -23,7 +23,7 @@ class Done:
 
     def __str__(self) -> str:
         amount = f"  {self.amount}" if self.amount else ""
-        return f"{self.id}  under key {self.key}{amount}"
+        return f"{self.id:<6} under key {self.key}{amount}"
 
 
 @dataclass(frozen=True, slots=True)

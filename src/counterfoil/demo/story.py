@@ -14,8 +14,6 @@ PROGRAM: Final = "counterfoil"
 _RUN_PROGRAM: Final = (sys.executable, "-c", "from counterfoil.cli import main; main()")
 """The command line of this very installation, whatever is or is not on the PATH."""
 
-TICK_S: Final = 1.0
-
 
 class Story:
     """Tells on standard output. A quiet one checks the same and says nothing, for programs that read the result."""
@@ -40,19 +38,16 @@ class Story:
         shown = subprocess.DEVNULL if self.quiet else None
         return subprocess.run([*_RUN_PROGRAM, *words], check=False, stdout=shown, stderr=shown).returncode
 
-    def wait(self, why: str, left_s: Callable[[], float], over: Callable[[float], bool]) -> None:
-        """Say how long there is to wait, counting down where a terminal shows it.
-
-        ``over`` waits for so many seconds at most and says whether it is over.
-        """
+    def countdown(self, why: str, left_s: Callable[[], float]) -> Callable[[], None]:
+        """Says why there is a wait; what it returns is to be called every second, and counts down on a terminal."""
         counts = not self.quiet and sys.stdout.isatty()
-        if not counts:
-            self.say(f"   {why}: {max(left_s(), 0):.0f} s")
-        while not over(TICK_S):
+
+        def tick() -> None:
             if counts:
-                print(f"\r   {why}: {max(left_s(), 0):2.0f} s ", end="", flush=True)
-        if counts:
-            print(f"\r   {why}: over   ", flush=True)
+                print(f"\r   {why}: {max(left_s(), 0):.0f} s   ", end="\r", flush=True)
+
+        self.say(f"   {why}: {max(left_s(), 0):.0f} s")
+        return tick
 
 
 def typed(*words: str) -> str:

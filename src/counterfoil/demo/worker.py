@@ -27,9 +27,9 @@ def handle(ledger: counterfoil.Ledger, case: Case) -> None:
             tell(entered=run.id)
             run.finish(work(run, case))
     except RunWaiting as waiting:
-        tell(waiting=list(waiting.fields["waits_for"]), run=entered.id)
+        tell(left={"run": entered.id, "terminal": None, "waits_for": list(waiting.fields["waits_for"])})
     else:
-        tell(ended=entered.terminal, run=entered.id, refund=entered.output["refund"])
+        tell(left={"run": entered.id, "terminal": entered.terminal, "waits_for": []})
 
 
 def main() -> None:

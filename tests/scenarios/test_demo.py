@@ -1,0 +1,121 @@
+"""The demo, played once as a user plays it: two refunds, two kills, and both sides asked afterwards what happened."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import counterfoil
+from counterfoil.client.features import FEATURES
+from counterfoil.evidence.verify import verify
+
+PLAY = (
+    "import sys; from counterfoil.demo import main; sys.exit(main(sys.argv[1], as_json='--json' in sys.argv))"
+)
+CASES = {"case-8472": "payment-provider", "case-8513": "old-bank"}
+
+pytestmark = pytest.mark.timeout(180)
+
+
+def play(directory: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-c", PLAY, str(directory), *options], capture_output=True, text=True
+    )
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory):
+    directory = tmp_path_factory.mktemp("demo") / "played"
+    ended = play(directory, "--json")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return json.loads(ended.stdout)
+
+
+@pytest.fixture(scope="module")
+def ledger(told):
+    with counterfoil.open(told["ledger"], read_only=True) as ledger:
+        yield ledger
+
+
+def outcomes(ledger: counterfoil.Ledger, case: str, tool: str) -> list[tuple[str, str]]:
+    found = [row for row in ledger.effects(stream=case) if row["tool"] == tool]
+    return [(str(row["state"]), str(row["outcome"])) for row in found]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_book_of_the_provider_has_one_refund_and_one_message(told, case: str):
+    db = sqlite3.connect(Path(told["directory"]) / f"{CASES[case]}-book.db")
+    booked = [kind for (kind,) in db.execute("SELECT kind FROM booking ORDER BY number")]
+    db.close()
+    assert booked == ["refunds", "messages"]
+
+
+def test_what_could_be_asked_was_found_by_lookup(ledger):
+    assert outcomes(ledger, "case-8472", "payment.refund") == [("succeeded", "succeeded")]
+    observed = [
+        event
+        for event in ledger.events("case-8472", types=["effect.observed"])
+        if event.data["source"] == "lookup"
+    ]
+    assert len(observed) == 1
+
+
+def test_what_could_not_be_asked_was_settled_by_a_person(ledger):
+    assert outcomes(ledger, "case-8513", "bank.pay_back") == [("settled", "succeeded")]
+    assert ledger.reviews() == []
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_refund_was_intended_once_and_sent_once(ledger, case: str):
+    tools = [event.data["tool"] for event in ledger.events(case, types=["effect.intended"])]
+    assert len(tools) == len(set(tools)) == 3
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_worker_went_on_with_the_same_run(ledger, case: str):
+    (run,) = ledger.runs(case)
+    assert (run["state"], run["terminal"]) == ("finished", "success")
+    assert len(list(ledger.events(case, types=["run.started"]))) == 1
+
+
+def test_the_refund_was_seen_in_doubt_before_it_was_settled(told):
+    asked, reviewed = told["cases"]
+    assert asked["refund_was"] == ["intended", "succeeded"]
+    assert reviewed["refund_was"] == ["intended", "in_review", "settled"]
+
+
+def test_no_process_of_the_demo_is_left(told):
+    pids = [pid for case in told["cases"] for pid in (*case["workers"], case["provider_pid"])]
+    assert len(pids) == 7
+    assert not [pid for pid in pids if Path(f"/proc/{pid}/cmdline").exists() and is_ours(pid)]
+
+
+def is_ours(pid: int) -> bool:
+    return b"counterfoil.demo" in Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+def test_the_ledger_verifies(ledger):
+    report = verify(ledger.store, ledger.keyring, FEATURES)
+    assert (report.exit_code, report.findings) == (0, ())
+
+
+def test_the_story_ends_with_the_agreement_and_its_commands(tmp_path: Path):
+    ended = play(tmp_path / "played")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert ended.stdout.splitlines()[-1] == (
+        "In both cases, provider and ledger agree on exactly one refund."
+    )
+    assert f"show case-8472 --events --ledger {tmp_path / 'played' / 'ledger'}" in ended.stdout
+
+
+def test_a_directory_with_something_in_it_is_refused(tmp_path: Path):
+    (tmp_path / "kept.txt").write_text("mine")
+    ended = play(tmp_path)
+    assert ended.returncode != 0
+    assert "needs an empty directory" in ended.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["kept.txt"]
