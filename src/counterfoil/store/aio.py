@@ -15,8 +15,9 @@ from weakref import WeakKeyDictionary
 
 from counterfoil.errors import AppendTimeout, CounterfoilError, InternalError, QueueFull
 from counterfoil.store.contract import Store
+from counterfoil.store.future import AppendFuture
 from counterfoil.store.unit import Outcome, Unit
-from counterfoil.store.writer import BATCH_EVENTS_MAX, QUEUE_EVENTS_MAX, WAIT_S, AppendFuture
+from counterfoil.store.writer import BATCH_EVENTS_MAX, QUEUE_EVENTS_MAX, WAIT_S
 
 IN_FLIGHT_MAX: Final = 2
 """Appends of one loop that the store holds at a time: one being committed, one to follow it at once."""

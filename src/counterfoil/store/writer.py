@@ -15,11 +15,9 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from typing import Any, Generic, Protocol, TypeVar
 
 from counterfoil.errors import (
-    AppendTimeout,
     CounterfoilError,
     HandleForked,
     InternalError,
@@ -27,6 +25,7 @@ from counterfoil.errors import (
     StoreBusy,
     StoreClosed,
 )
+from counterfoil.store.future import AppendFuture, answer
 from counterfoil.store.unit import Outcome
 
 BATCH_EVENTS_MAX = 512
@@ -82,46 +81,6 @@ class OpenTurn:
 
     def give(self) -> None:
         """Nothing to hand on."""
-
-
-class AppendFuture(Future[T]):
-    """An answer to come. Waiting without a timeout ends by the writer's own deadline, never in silence."""
-
-    def __init__(self, writer: GroupWriter[Any], wait_s: float) -> None:
-        super().__init__()
-        self._writer = writer
-        self._wait_s = wait_s
-
-    def result(self, timeout: float | None = None) -> T:
-        """The outcome.
-
-        Without ``timeout``: after the writer's deadline a request nobody has begun is withdrawn and raises
-        ``StoreBusy`` (nothing is recorded); one that is being recorded raises ``AppendTimeout`` after the same
-        time again. With ``timeout``: plain ``TimeoutError``, and the append goes on.
-        """
-        if timeout is not None or self.done():
-            return super().result(timeout)
-        for _ in range(2):
-            try:
-                return super().result(self._wait_s)
-            except TimeoutError:
-                self.give_up()
-        if self.done():
-            return super().result()
-        raise AppendTimeout(
-            f"the append was not answered within {2 * self._wait_s:g} s; its outcome is unknown"
-        )
-
-    def give_up(self) -> bool:
-        """Withdraw a request that nobody has begun, failing it with ``StoreBusy``; whether it was withdrawn."""
-        error = self._writer.withdraw(self)
-        if error is not None:
-            self.set_exception(error)
-        return error is not None
-
-    def cancel(self) -> bool:
-        """Refused: cancelling an awaiter never cancels its append (DESIGN 4)."""
-        return False
 
 
 class _Request(Generic[Job]):
@@ -189,8 +148,7 @@ class GroupWriter(Generic[Job]):
                 self._idle.wait(deadline - time.monotonic())
             left = self._take_all()
             idle, thread = not self._leading, self._thread
-        for request in left:
-            request.future.set_exception(StoreClosed("the store was closed before this append was recorded"))
+        _fail(left, StoreClosed("the store was closed before this append was recorded"))
         if thread is not None and thread is not threading.current_thread():
             thread.join(max(0.0, deadline - time.monotonic()))
             idle = idle and not thread.is_alive()
@@ -213,7 +171,7 @@ class GroupWriter(Generic[Job]):
 
     def _enter(self, request: _Request[Job], *, block: bool) -> AppendFuture[Any]:
         self.check_usable()
-        request.future = AppendFuture(self, self._wait_s)
+        request.future = AppendFuture(self._withdraw, self._wait_s)
         with self._mutex:
             lead = block and not self._leading and not self._queue and not self._closing
             if lead:
@@ -256,7 +214,7 @@ class GroupWriter(Generic[Job]):
     def _wait_for_room(self, request: _Request[Job]) -> bool:
         return self._space.wait_for(lambda: self._closing or self._has_room(request), self._wait_s)
 
-    def withdraw(self, future: AppendFuture[Any]) -> CounterfoilError | None:
+    def _withdraw(self, future: AppendFuture[Any]) -> CounterfoilError | None:
         """Take a request that nobody has begun out of the queue; the error to tell its caller, None if begun."""
         with self._mutex:
             waiting = [request for request in self._queue if request.future is future]
@@ -317,8 +275,7 @@ class GroupWriter(Generic[Job]):
     def _fail_waiting(self, error: Exception) -> None:
         with self._mutex:
             waiting = self._take_all()
-        for request in waiting:
-            request.future.set_exception(_as_ours(error))
+        _fail(waiting, _as_ours(error))
         self._hand_over()
 
     def _take_batch(self) -> list[_Request[Job]]:
@@ -361,11 +318,15 @@ class GroupWriter(Generic[Job]):
         finally:
             self._turn.give()
             self._hand_over()
-        for index, request in enumerate(batch):
-            if failure is not None:
-                request.future.set_exception(_as_ours(failure))
+        told = None if failure is None else _as_ours(failure)
+
+        def settle(future: AppendFuture[Any], index: int) -> None:
+            if told is None:
+                future.set_result(answers[index])
             else:
-                request.future.set_result(answers[index])
+                future.set_exception(told)
+
+        answer([request.future for request in batch], settle)
         if failure is not None and not isinstance(failure, Exception):
             raise failure
 
@@ -382,6 +343,10 @@ class GroupWriter(Generic[Job]):
             answers.append(outcomes[start : start + len(request.jobs)])
             start += len(request.jobs)
         return answers
+
+
+def _fail(requests: Sequence[_Request[Any]], error: BaseException) -> None:
+    answer([request.future for request in requests], lambda future, _: future.set_exception(error))
 
 
 def _as_ours(error: BaseException) -> BaseException:
