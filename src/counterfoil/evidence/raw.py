@@ -34,6 +34,13 @@ class RawReader(Protocol):
         """
         ...
 
+    def row_counts(self, *, records: bool) -> dict[str, int]:
+        """Rows in ``stream``, ``head``, ``event`` and, with ``records``, ``event_content``.
+
+        Counting costs a fraction of looking for rows that belong to nothing: where all were seen, there are none.
+        """
+        ...
+
 
 def raw_events(reader: Reader, stream_id: str, *, records: bool) -> Iterator[list[RawEvent]]:
     """The events of a stream as pages of raw rows, from the quickest source that the reader has."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from counterfoil.core.forms import time_ms
+from counterfoil.core.ids import is_id
 from counterfoil.core.limits import HEADER_BYTES_MAX
 from counterfoil.evidence.raw import Parts, RawEvent
 from counterfoil.evidence.shapes import FIXED, Shapes
@@ -35,9 +36,9 @@ class Recogniser:
         takes a fraction of the time that one event after another would.
         """
         _, sequences, event_ids, types, run_ids, times, headers, hashes, _, _ = zip(*rows, strict=True)
-        count = _agreeing(sequences, range(last + 1, last + 1 + len(rows)), len(rows))
-        count = _agreeing([*map(_is_header, headers[:count])], [True] * count, count)
-        digests = [_sha256(b"\x00" + header).digest() for header in headers[:count]]
+        count = _agreeing(sequences, tuple(range(last + 1, last + 1 + len(rows))), len(rows))
+        count = _agreeing(tuple(map(type, headers)), (bytes,) * count, count)
+        digests = tuple([_sha256(b"\x00" + header).digest() for header in headers[:count]])
         count = _agreeing(digests, hashes, count)
         groups = self._groups(types[:count], headers)
         if not groups:
@@ -48,9 +49,15 @@ class Recogniser:
         count = _agreeing(own, event_ids, count)
         count = _agreeing(runs, run_ids, count)
         count = _agreeing(streams, (self._stream_id,) * count, count)
-        count = _agreeing(numbers, [*map(str, sequences[:count])], count)
+        count = _agreeing(numbers, tuple(map(str, sequences[:count])), count)
         count = _agreeing(self._times(seconds, thousandths), times, count)
+        count = self._runs(runs, count)
         return [found[:-FIXED] for found in groups[:count]]
+
+    def _runs(self, runs: tuple[Any, ...], count: int) -> int:
+        """How many of the first ``count`` run ids are ids; the pattern leaves that to the few that there are."""
+        wrong = {run for run in {*runs[:count]} if run is not None and not is_id(run, "run")}
+        return next((place for place in range(count) if runs[place] in wrong), count) if wrong else count
 
     def _groups(self, types: Sequence[Any], headers: Sequence[bytes]) -> list[tuple[Any, ...]]:
         """The groups of each header up to the first that no shape recognises."""
@@ -62,12 +69,12 @@ class Recogniser:
                 return groups
             text = header.decode("latin-1")
             found = shapes[0](text) or self._shapes.other(shapes, text)
-            if found is None:
+            if found is None or len(header) > HEADER_BYTES_MAX:
                 return groups
             groups.append(found.groups())
         return groups
 
-    def _times(self, seconds: Sequence[str], thousandths: Sequence[str]) -> list[int]:
+    def _times(self, seconds: Sequence[str], thousandths: Sequence[str]) -> tuple[int, ...]:
         """Milliseconds since the epoch; the patterns have seen to it that each is a time."""
         known = self._seconds
         unknown = {*seconds} - known.keys()
@@ -76,15 +83,11 @@ class Recogniser:
                 known.clear()
                 unknown = {*seconds}
             known.update({second: time_ms(f"{second}.000Z") for second in unknown})
-        return [known[second] + int(rest) for second, rest in zip(seconds, thousandths, strict=True)]
+        return tuple([known[second] + int(rest) for second, rest in zip(seconds, thousandths, strict=True)])
 
 
-def _is_header(header: object) -> bool:
-    return type(header) is bytes and len(header) <= HEADER_BYTES_MAX
-
-
-def _agreeing(found: Sequence[object], wanted: Sequence[object], count: int) -> int:
+def _agreeing(found: tuple[Any, ...], wanted: tuple[Any, ...], count: int) -> int:
     """How many of the first ``count`` entries agree before the first that does not."""
-    if [*found[:count]] == [*wanted[:count]]:
+    if found[:count] == wanted[:count]:
         return count
     return next(place for place in range(count) if found[place] != wanted[place])

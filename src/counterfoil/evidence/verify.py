@@ -16,7 +16,7 @@ from counterfoil.evidence.custody import Custody, Imported, imports
 from counterfoil.evidence.examine import shown
 from counterfoil.evidence.keystore import KeyScope, check_keys
 from counterfoil.evidence.order import StreamOrder
-from counterfoil.evidence.raw import RawEvent, raw_events
+from counterfoil.evidence.raw import RawEvent, RawReader, raw_events
 from counterfoil.evidence.report import GRADES, LEVELS, Counts, Derived, Grade, Level, Report, Tail
 from counterfoil.evidence.rows import RowCheck
 from counterfoil.evidence.shapes import Shapes
@@ -207,6 +207,7 @@ class _Verification:
         if type(head.sequence) is not int or type(head.hash) is not bytes or head.sequence < 0:
             self._fault("removed", "the head row of the stream is not there or cannot be read", name, 0)
             return None
+        self.scope.heads_seen += 1
         return head.sequence, head.hash.hex()
 
     def _known_imports(self) -> dict[str, list[Imported]]:
@@ -266,8 +267,21 @@ class _Verification:
             derived=derived,
         )
 
+    def _all_seen(self) -> bool:
+        """Whether the store counts no more rows than the walks have seen; only a raw reader can tell quickly."""
+        if not isinstance(self._reader, RawReader):
+            return False
+        records = self._level != "chain"
+        scope = self.scope
+        seen = {"stream": scope.counts.streams, "head": scope.heads_seen, "event": scope.counts.events}
+        if records:
+            seen["event_content"] = scope.records_seen
+        return self._reader.row_counts(records=records) == seen
+
     def _check_strays(self) -> None:
         """Rows that belong to nothing; where events were found missing, these are what is left of them."""
+        if self._all_seen():
+            return
         explained = {"removed", "content_missing", "edited", "inserted"} & self.scope.collector.kinds.keys()
         for stray in self._reader.strays(STRAYS_MAX):
             if stray.table == "stream" or (stray.table == "event" and stray.stream_id is not None):

@@ -38,6 +38,8 @@ class Scope:
     shapes: Shapes
     destroyed: set[str] = field(default_factory=set)
     unregistered: dict[str, str] = field(default_factory=dict)
+    records_seen: int = 0
+    heads_seen: int = 0
     progress: Callable[[int], None] | None = None
 
     def tell(self) -> None:
@@ -73,6 +75,7 @@ class StreamWalk:
     def run(self, pages: Iterable[list[RawEvent]]) -> None:
         """Walk every row. An event has one row for each of its records, or one without."""
         for page in pages:
+            self._scope.records_seen += len(page) - [row[8] for row in page].count(None)
             self._walk(*self._events(page))
             self._scope.tell()
         if self._records is not None:

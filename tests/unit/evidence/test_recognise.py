@@ -81,14 +81,23 @@ def test_it_stops_before_the_first_event_of_which_anything_differs(world, shapes
         (b"2026-09-01T", b"2026-09-31T"),
         (b'"ctx":"counterfoil/event/v1"', b'"ctx":"counterfoil/event/v2"'),
         (b'{"actor"', b'{ "actor"'),
+        (b'"run_id":"run_', b'"run_id":"run-'),
     ],
 )
 def test_it_stops_before_a_header_that_no_known_shape_admits(world, shapes, old, new):
-    header = world.events()[4].header
+    header = world.events()[5].header
     assert old in header
     changed = header.replace(old, new)
-    world.change(5, header=changed, hash=event_hash(changed))
-    assert right(world, shapes) == 4
+    world.change(6, header=changed, hash=event_hash(changed))
+    assert right(world, shapes) == 5
+
+
+def test_a_run_that_is_no_id_is_not_recognised_though_column_and_header_agree(world, shapes):
+    header = world.events()[5].header
+    odd = "run_" + "!" * 26
+    changed = header.replace(world.events()[5].run_id.encode(), odd.encode())
+    world.change(6, header=changed, hash=event_hash(changed), run_id=odd)
+    assert right(world, shapes) == 5
 
 
 def test_it_stops_before_an_event_of_another_stream(world, shapes):

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counterfoil.core.catalogue import EVENT_TYPES, Registry
+from counterfoil.core.forms import is_digest
 from counterfoil.core.header import parse_event_header
-from counterfoil.core.ids import PREFIXES, ulid_encode
+from counterfoil.core.ids import PREFIXES, is_id, ulid_encode
 from counterfoil.errors import CounterfoilError
 from counterfoil.evidence.shapes import FIXED, SHAPES_PER_TYPE_MAX, Shapes, shape_pattern
 
@@ -137,7 +138,12 @@ def shape_of(raw):
 
 
 def recognised(shape, data):
-    return shape(data.decode("latin-1")) is not None
+    """Whether the pattern matches, and what it steps over is what verify compares it with: hash, run, stream."""
+    found = shape(data.decode("latin-1"))
+    if found is None:
+        return False
+    _, previous, _, _, run, stream, _ = found.groups()[-FIXED:]
+    return is_digest(previous) and (run is None or is_id(run, "run")) and is_id(stream, "str")
 
 
 @given(headers())

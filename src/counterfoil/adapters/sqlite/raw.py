@@ -53,6 +53,11 @@ class SnapshotReads(Reads):
         except sqlite3.Error as error:
             raise translate(error, self._path, "read") from error
 
+    def row_counts(self, *, records: bool) -> dict[str, int]:
+        """How many rows the tables of truth and the heads hold; records are counted only when asked for."""
+        tables = ("stream", "head", "event", *(("event_content",) if records else ()))
+        return {table: self._query(f"SELECT count(*) FROM {table}", ())[0][0] for table in tables}
+
     def _rest(
         self, sql: str, stream_id: str, given: int, *, records: bool
     ) -> Iterator[list[tuple[Any, ...]]]:
