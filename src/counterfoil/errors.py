@@ -54,7 +54,9 @@ class CounterfoilError(Exception):
         return _rebuild, (type(self), self.message, self.hint, self.fields)
 
 
-def _rebuild(kind: type[CounterfoilError], message: str, hint: str | None, fields: dict[str, Any]) -> CounterfoilError:
+def _rebuild(
+    kind: type[CounterfoilError], message: str, hint: str | None, fields: dict[str, Any]
+) -> CounterfoilError:
     return kind(message, hint=hint, **fields)
 
 
@@ -338,6 +340,12 @@ class AdmissionAbsorbed(ConflictError):
     """This input joined the run that is under way, as the conversation's policy says (DESIGN 6)."""
 
     code = "admission_absorbed"
+
+
+class RunStopped(ConflictError):
+    """The run was cancelled while it was under way: what leaves the block of a cancelled run (DESIGN 11)."""
+
+    code = "run_stopped"
 
 
 class SettledAlready(ConflictError):

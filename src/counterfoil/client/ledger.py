@@ -267,10 +267,12 @@ class Ledger:
         self, stream: str | None = None, state: str | None = None, limit: int | None = None
     ) -> list[Row]:
         """Rows of runs, oldest first: of one conversation, in one state (``running suspended finished``), or all."""
+        if stream is not None and state is not None:
+            return reading.table_rows(
+                self.ports, rows.RUNS, "by_slot", (self.stream_of(stream), state), limit
+            )
         if stream is not None:
-            found = reading.table_rows(self.ports, rows.RUNS, "by_stream", (self.stream_of(stream),), None)
-            kept = [row for row in found if state is None or row["state"] == state]
-            return kept if limit is None else kept[:limit]
+            return reading.table_rows(self.ports, rows.RUNS, "by_stream", (self.stream_of(stream),), limit)
         if state is not None:
             return reading.table_rows(self.ports, rows.RUNS, "by_state", (self.tenant, state), limit)
         return reading.table_rows(self.ports, rows.RUNS, "by_tenant", (self.tenant,), limit)

@@ -10,7 +10,15 @@ from typing import Any, NoReturn, TypeVar
 
 from counterfoil.core.catalogue import Registry
 from counterfoil.core.values import to_json
-from counterfoil.errors import CounterfoilError, Divergence, LeaseLost, RunCancelled, RunSuspended, RunWaiting
+from counterfoil.errors import (
+    CounterfoilError,
+    Divergence,
+    LeaseLost,
+    RunCancelled,
+    RunStopped,
+    RunSuspended,
+    RunWaiting,
+)
 from counterfoil.flow.context import LEASE_MARGIN_MS, RunScope
 from counterfoil.flow.drive import adrive, drive
 from counterfoil.flow.ports import Ports
@@ -18,6 +26,7 @@ from counterfoil.flow.requests import Flow
 from counterfoil.runtime.admit import Entered
 from counterfoil.runtime.heartbeat import Heartbeat
 from counterfoil.runtime.leave import (
+    Ended,
     Left,
     Waits,
     end_flow,
@@ -68,38 +77,56 @@ def make_scope(
     )
 
 
-Verdict = tuple[str | None, bool]
-"""The terminal (None: open or waiting), and whether the exception that left the block goes no further."""
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How the run's own code wants it to end."""
+
+    terminal: str
+    output: Any
 
 
-def leave(host: RunHost, scope: RunScope, error: BaseException | None, terminal: str, output: Any) -> Verdict:
+@dataclass(slots=True)
+class Outcome:
+    """How the block was left, filled in before anything is raised. ``terminal`` None: the run is open or waits."""
+
+    terminal: str | None = None
+
+
+def leave(
+    host: RunHost, scope: RunScope, error: BaseException | None, ending: Ending, outcome: Outcome
+) -> None:
     """Wait for calls in flight, record how the block was left, give the lease up. Raises what the caller should see."""
     if scope.terminal is not None:
-        return scope.terminal, False
+        outcome.terminal = scope.terminal
+        return
     closing = _closing(scope, error)
     try:
         impatient = _wait_idle(scope)
-        left = drive(_left_flow(scope, closing, terminal, output), host.ports)
+        left = drive(_left_flow(scope, closing, ending), host.ports)
     except BaseException as failure:  # noqa: BLE001 - whatever it is, it is raised again below
         _not_recorded(closing, failure)
     finally:
         _give_up(host, scope)
+    outcome.terminal = left.terminal if isinstance(left, Ended) else None
     if impatient is not None:
         raise impatient
-    return _verdict(closing, left)
+    _tell(closing, left)
 
 
 async def leave_async(
-    host: RunHost, scope: RunScope, error: BaseException | None, terminal: str, output: Any
-) -> Verdict:
+    host: RunHost, scope: RunScope, error: BaseException | None, ending: Ending, outcome: Outcome
+) -> None:
     """As :func:`leave`. A second cancellation meanwhile does not cut the record short; it is raised afterwards."""
     if scope.terminal is not None:
-        return scope.terminal, False
+        outcome.terminal = scope.terminal
+        return
     closing = _closing(scope, error)
 
     async def closed() -> Left | None:
         await _idle(scope)
-        return await adrive(_left_flow(scope, closing, terminal, output), host.ports)
+        ended = await adrive(_left_flow(scope, closing, ending), host.ports)
+        outcome.terminal = ended.terminal if isinstance(ended, Ended) else None
+        return ended
 
     try:
         left = await _to_the_end(closed())
@@ -107,7 +134,7 @@ async def leave_async(
         _not_recorded(closing, failure)
     finally:
         _give_up(host, scope)
-    return _verdict(closing, left)
+    _tell(closing, left)
 
 
 # ---- what is recorded ------------------------------------------------------------------------------------------------
@@ -133,7 +160,7 @@ def _closing(scope: RunScope, error: BaseException | None) -> _Closing:
     return _Closing(error, reason)
 
 
-def _left_flow(scope: RunScope, closing: _Closing, terminal: str, output: Any) -> Flow[Left | None]:
+def _left_flow(scope: RunScope, closing: _Closing, ending: Ending) -> Flow[Left | None]:
     match closing.reason:
         case LeaseLost():
             return None
@@ -143,7 +170,7 @@ def _left_flow(scope: RunScope, closing: _Closing, terminal: str, output: Any) -
         case Divergence() as diverged:
             return (yield from rest_flow(scope, "input", (), left_note(diverged)))
         case None:
-            return (yield from end_flow(scope, terminal, output=to_json(output, "output")))
+            return (yield from end_flow(scope, ending.terminal, output=to_json(ending.output, "output")))
         case reason:
             if leaves_open(reason):
                 return None
@@ -159,21 +186,24 @@ def _terminal(reason: BaseException) -> str:
     return terminal_of(reason)
 
 
-def _verdict(closing: _Closing, left: Left | None) -> Verdict:
-    """What the caller is told. An exception from outside is never swallowed."""
+def _tell(closing: _Closing, left: Left | None) -> None:
+    """Raise what the caller should see in place of what left the block; an exception from outside stays itself."""
     error, reason = closing.error, closing.reason
     if isinstance(error, _FROM_OUTSIDE) and not isinstance(reason, RunCancelled):
-        return (None if left is None or isinstance(left, Waits) else left.terminal), False
+        return
     if isinstance(left, Waits) and not isinstance(reason, Divergence):
         raise _waiting(left) from (error or reason)
     if isinstance(reason, RunCancelled) and left is not None:
-        if reason.terminal == "timeout":
-            raise TimeoutError(str(reason)) from error
-        return reason.terminal, True
+        raise _stopped(reason) from (error or reason)
     if error is None and reason is not None:
         # The block swallowed what had parked the run.
         raise reason
-    return (None if left is None or isinstance(left, Waits) else left.terminal), False
+
+
+def _stopped(reason: RunCancelled) -> Exception:
+    if reason.terminal == "timeout":
+        return TimeoutError(str(reason))
+    return RunStopped(str(reason), hint="its record says how far it came", terminal=reason.terminal)
 
 
 def _waiting(left: Waits) -> RunWaiting:
@@ -211,7 +241,13 @@ def _patience_s(scope: RunScope) -> float:
 
 
 def _wait_idle(scope: RunScope) -> KeyboardInterrupt | None:
-    """Whoever interrupts the waiting ends it; the record is made all the same, and then the interrupt goes on."""
+    """Whoever interrupts the waiting ends it; the record is made all the same, and then the interrupt goes on.
+
+    Calls of an event loop that runs in this very thread cannot end while it waits: a sync block inside async code.
+    """
+    with suppress(RuntimeError):
+        asyncio.get_running_loop()
+        return None
     try:
         scope.wait_idle(_patience_s(scope))
     except KeyboardInterrupt as impatient:

@@ -182,11 +182,12 @@ class Record:
         self._scope = scope
         self._finished: dict[str, Event] = {}
         self._of_step: dict[str, Event] = {}
-        self._taken: set[str] = set()
         self._lock = threading.Lock()
         self.tally = Tally()
         for event in scope.history:
             self._keep(event)
+        # Not handed out yet, and not known to be of siblings: what comes next in the main lane is among these.
+        self._untaken = dict(self._finished)
 
     def _keep(self, event: Event) -> None:
         event_type = event.type
@@ -206,7 +207,7 @@ class Record:
         event = self._finished.get(identity.memo)
         if event is not None:
             with self._lock:
-                self._taken.add(identity.memo)
+                self._untaken.pop(identity.memo, None)
         return event
 
     def count(self, event_type: str, data: Mapping[str, Any]) -> None:
@@ -225,7 +226,7 @@ class Record:
         ``RunClosed`` when the run has ended.
         """
         self._scope.frontier(f"{identity.kind} step {identity.name}")
-        if len(self._taken) < len(self._finished) and in_main_lane():
+        if self._untaken and in_main_lane():
             self._refuse_other(identity)
         begun: list[Event] = []
         # A run that just began has begun nothing before.
@@ -240,11 +241,14 @@ class Record:
 
     def _refuse_other(self, identity: Identity) -> None:
         """In one lane every recorded unit comes before the first new one, so one left over is another program's."""
-        for memo, event in self._finished.items():
-            if memo in self._taken:
-                continue
+        with self._lock:
+            untaken = list(self._untaken.items())
+        for memo, event in untaken:
             content = event.content_or_none() or {}
-            if content.get("path") == identity.path and content.get("lane") == "main":
+            if content.get("lane") != "main":
+                with self._lock:
+                    self._untaken.pop(memo, None)
+            elif content.get("path") == identity.path:
                 raise self._scope.latch(_divergence(self._scope, event, identity))
 
 

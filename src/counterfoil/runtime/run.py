@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from types import TracebackType
-from typing import Any, ParamSpec, Self, TypeVar, cast
+from typing import Any, ParamSpec, Self, TypeVar, cast, overload
 
 from counterfoil.core.values import from_json, to_json
 from counterfoil.errors import InvalidForm, NoRun, RunCancelled, RunClosed
@@ -17,7 +17,7 @@ from counterfoil.flow.requests import Flow
 from counterfoil.runtime import inputs
 from counterfoil.runtime.admit import Entered, enter
 from counterfoil.runtime.ask import ask_flow, question
-from counterfoil.runtime.block import RunHost, leave, leave_async, make_scope
+from counterfoil.runtime.block import Ending, Outcome, RunHost, leave, leave_async, make_scope
 from counterfoil.runtime.decide import CHOSEN_TERMINALS
 from counterfoil.runtime.facts import message_flow, record_flow
 from counterfoil.runtime.model import Model, Response
@@ -50,7 +50,7 @@ class Run:
         self._watched = False
         self._output: Any = None
         self._chosen = "success"
-        self._ended: str | None = None
+        self._outcome = Outcome()
 
     def __repr__(self) -> str:
         return f"<Run {self._entered.run_id if self._entered else 'not entered'} of {self._spec.agent}>"
@@ -85,7 +85,7 @@ class Run:
     @property
     def terminal(self) -> str | None:
         """How the run ended, once it has (DESIGN 6); None while it is open or waits."""
-        return self._ended
+        return self._outcome.terminal
 
     @property
     def output(self) -> Any:
@@ -102,10 +102,10 @@ class Run:
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool:
+    ) -> None:
         scope = self._open_scope()
         try:
-            return self._left(leave(self._host, scope, error, self._chosen, self._output), error)
+            leave(self._host, scope, error, Ending(self._chosen, self._output), self._outcome)
         finally:
             self._close(scope)
 
@@ -121,12 +121,11 @@ class Run:
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool:
+    ) -> None:
         scope = self._open_scope()
         error = await self._timed_out(scope, kind, error, trace)
         try:
-            verdict = await leave_async(self._host, scope, error, self._chosen, self._output)
-            return self._left(verdict, error)
+            await leave_async(self._host, scope, error, Ending(self._chosen, self._output), self._outcome)
         finally:
             self._close(scope)
 
@@ -171,6 +170,12 @@ class Run:
         """
         return cast("R", self._drive(step_flow(self._open_scope(), name, fn, args, kwargs)))
 
+    @overload
+    async def astep(
+        self, name: str, fn: Callable[P, Coroutine[Any, Any, R]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> R: ...
+    @overload
+    async def astep(self, name: str, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R: ...
     async def astep(self, name: str, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """As :meth:`step`, for tasks: ``fn`` is async, or sync and called in a thread."""
         return await self._adrive(step_flow(self._open_scope(), name, fn, args, kwargs))
@@ -230,7 +235,7 @@ class Run:
             self._output, self._chosen = output, terminal
 
     def cancel(self, reason: str = "the run was cancelled") -> None:
-        """End the run at its next call: it ends as ``cancelled`` and the block is left without an error."""
+        """End the run at its next call: it ends as ``cancelled``, and ``RunStopped`` leaves the block."""
         self._open_scope().latch(RunCancelled(reason))
 
     def bind(self, fn: Callable[P, R]) -> Callable[P, R]:
@@ -287,7 +292,7 @@ class Run:
 
     def _open(self, entered: Entered, *, asynchronous: bool) -> None:
         self._entered = entered
-        self._ended = entered.terminal
+        self._outcome.terminal = entered.terminal
         scope = make_scope(self._host, self._spec, entered, asynchronous, self._deadline_s)
         if entered.terminal is not None:
             finished = next((event for event in entered.history if event.type == "run.finished"), None)
@@ -317,10 +322,6 @@ class Run:
                 RunCancelled(f"the deadline of run {scope.run_id} has passed", terminal="timeout")
             )
         return error
-
-    def _left(self, verdict: tuple[str | None, bool], error: BaseException | None) -> bool:
-        self._ended, swallowed = verdict
-        return swallowed and error is not None
 
     def _close(self, scope: RunScope) -> None:
         scope.close()

@@ -175,3 +175,23 @@ def test_an_async_block_closed_by_another_task_still_records_its_end(ledger):
 
     asyncio.run(main())
     assert types_of(ledger, "c")[-1] == "run.finished"
+
+
+def test_a_sync_block_inside_async_code_does_not_wait_for_its_own_loop(ledger):
+    async def main():
+        with pytest.raises(ValueError, match="left"), ledger.run("a", conversation="c") as run:
+            started = asyncio.Event()
+
+            async def endless():
+                started.set()
+                await asyncio.Event().wait()
+
+            sibling = asyncio.create_task(run.astep("endless", endless))
+            await started.wait()
+            assert (await run.aask(lambda request: "hi", "q")).text == "hi"
+            raise ValueError("left")
+        sibling.cancel()
+        await asyncio.wait({sibling})
+
+    asyncio.run(main())
+    assert terminal(ledger) == "runtime_failure"

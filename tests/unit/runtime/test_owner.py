@@ -76,9 +76,7 @@ def test_a_run_whose_process_was_killed_is_resumed_without_waiting_for_its_lease
 
 @pytest.mark.processes
 def test_a_run_of_a_process_that_lives_is_busy(tmp_path):
-    alive = KILLED.replace(
-        'run.step("two", os.kill, os.getpid(), 9)', "print(1, flush=True); input()"
-    )
+    alive = KILLED.replace('run.step("two", os.kill, os.getpid(), 9)', "print(1, flush=True); input()")
     command = [sys.executable, "-c", alive, str(tmp_path / "ledger")]
     holder = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert holder.stdout.readline() == "1\n"

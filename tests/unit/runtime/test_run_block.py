@@ -6,7 +6,7 @@ import pytest
 
 import counterfoil
 from counterfoil.effects.registry import own_tools
-from counterfoil.errors import KeyWithheld, ModelFailed, NoRun, RunClosed, RunWaiting, StoreIO
+from counterfoil.errors import KeyWithheld, ModelFailed, NoRun, RunClosed, RunStopped, RunWaiting, StoreIO
 from counterfoil.flow.context import scope_or_none
 from counterfoil.flow.requests import Entry, UnitDraft
 from tests.running import facts, types_of
@@ -106,15 +106,15 @@ def test_the_lease_is_free_after_the_block(ledger):
     assert ledger.store.head(run.conversation).lease is None
 
 
-def test_a_cancelled_run_stops_at_its_next_call_and_leaves_the_block_quietly(ledger):
-    with ledger.run("a", conversation="c") as run:
+def test_a_cancelled_run_stops_at_its_next_call_and_leaves_the_block_as_an_ordinary_exception(ledger):
+    with pytest.raises(RunStopped), ledger.run("a", conversation="c") as run:
         run.cancel()
         run.step("never", lambda: pytest.fail("a cancelled run went on"))
     assert run.terminal == finished(ledger)["terminal"] == "cancelled"
 
 
 def test_code_that_swallows_a_cancellation_does_not_undo_it(ledger):
-    with ledger.run("a", conversation="c") as run:
+    with pytest.raises(RunStopped), ledger.run("a", conversation="c") as run:
         run.cancel()
     assert finished(ledger)["terminal"] == "cancelled"
 
