@@ -40,6 +40,9 @@ APPEND_DEADLINE_S = 60.0
 
 PAGE_EVENTS = 500
 
+GENESES_KEPT_MAX = 4096
+"""Parsed genesis texts kept at once; beyond it the cache starts anew."""
+
 
 class LedgerPorts:
     """Implements :class:`counterfoil.flow.ports.Ports` over a store and a keyring. Thread-safe."""
@@ -177,6 +180,8 @@ class LedgerPorts:
                 raise StreamNotFound(
                     f"no stream {stream_id} in ledger {self.store.ledger_id}", stream_id=stream_id
                 )
+            if len(self._genesis) >= GENESES_KEPT_MAX:
+                self._genesis.clear()
             found = self._genesis[stream_id] = parse_genesis(stored.genesis)
         return found
 

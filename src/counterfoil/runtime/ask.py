@@ -66,11 +66,14 @@ def question(
 
 
 def _name_of(model: Model) -> str:
-    """What the record calls a model that was not named: its ``model`` or ``name``, else its function or class."""
+    """What the record calls a model that was not named: its ``model`` or ``name``, else its function or class.
+
+    A lambda is just ``model``.
+    """
     for attribute in ("model", "name", "__name__"):
         found = getattr(model, attribute, None)
         if isinstance(found, str) and found:
-            return found
+            return "model" if found == "<lambda>" else found
     if isinstance(model, partial):
         return _name_of(model.func)
     return type(model).__name__

@@ -72,7 +72,7 @@ def test_a_response_is_recorded_whole(ledger):
     with ledger.run("a", conversation="c", dedupe="1") as run:
         assert run.ask(lambda request: response, "hello") == response
     with ledger.run("a", conversation="c", dedupe="1") as again:
-        assert again.ask(never, "hello", name="<lambda>") == response
+        assert again.ask(never, "hello", name="model") == response
     (event,) = ledger.events("c", types=["provider.responded"])
     assert event.content["response"] == {"id": "resp_1", "provider": "outside"}
     assert event.content["model"] == "served-1"
