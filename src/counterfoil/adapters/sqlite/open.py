@@ -129,8 +129,10 @@ def _refuse_foreign(path: Path, busy_s: float) -> None:
 def _make_file(path: Path, busy_s: float) -> None:
     with translated(path, "make"):
         connection = connect(path, "rwc", busy_s)
-        connection.execute("PRAGMA journal_mode = WAL")
-        close_quietly(connection)
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        finally:
+            close_quietly(connection)
     sync_directory(path.parent)
 
 

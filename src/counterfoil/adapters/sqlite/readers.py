@@ -67,7 +67,11 @@ class Readers:
             if self._idle:
                 return self._idle.pop()
         connection = self._open()
-        prepare_reader(connection)
+        try:
+            prepare_reader(connection)
+        except BaseException:
+            close_quietly(connection)
+            raise
         return connection
 
     def check(self) -> None:

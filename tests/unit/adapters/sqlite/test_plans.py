@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 
 import pytest
 
@@ -21,7 +22,7 @@ def plans(ledger, stream, monkeypatch):
         found = []
 
         def explain(sql, params):
-            with sqlite3.connect(ledger.path) as connection:
+            with closing(sqlite3.connect(ledger.path)) as connection:
                 rows = connection.execute(f"EXPLAIN QUERY PLAN {sql}", params).fetchall()
             found.extend(row[3] for row in rows)
             return []
