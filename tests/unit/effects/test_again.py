@@ -8,6 +8,7 @@ from counterfoil.effects import by_key, by_repeating, by_review, effect
 from counterfoil.errors import (
     EffectError,
     EffectFailed,
+    EffectInFlight,
     IdempotencyConflict,
     NotDone,
     Rejected,
@@ -368,6 +369,31 @@ def test_an_effect_that_was_taken_over_gets_no_attempt_of_its_own_any_more(world
         with run(other, "m2", "other"):
             assert act("o-1") == "done"
         assert act("o-1") == "done"
+    assert counter.calls == 2
+    check_truth(own)
+
+
+def test_a_key_is_not_taken_over_while_its_own_run_tries_again(world, declare, monkeypatch):
+    counter = Counter(NotDone("busy"), "done", "twice")
+    act = declare(counter, key=by_order)
+    own, other = world.open(), world.open()
+    append = other.ports.append
+
+    def outrun(unit, claim=None):
+        # The first intention finds the key taken; the one that would take it over has guards on both effects.
+        if len(unit.guards) == 2:
+            assert once_more("o-1") == "done"
+        return append(unit, claim)
+
+    with run(own) as entered:
+        attempt(act, "o-1")
+        once_more = entered.bind(act)
+        with run(other, "m2", "other"):
+            monkeypatch.setattr(other.ports, "append", outrun)
+            with pytest.raises(EffectInFlight):
+                act("o-1")
+            monkeypatch.undo()
+            assert act("o-1") == "done"
     assert counter.calls == 2
     check_truth(own)
 

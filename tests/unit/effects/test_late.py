@@ -124,6 +124,26 @@ def test_an_answer_to_an_older_attempt_counts_when_it_says_that_it_was_done(ledg
     assert ledger.effects()[0]["state"] == "succeeded"
 
 
+def test_an_answer_that_comes_in_the_pause_before_a_retry_makes_the_retry_needless(
+    world, ledger, provider, late_recorded, monkeypatch
+):
+    provider.plan("slow")
+    pay = declare(provider, by_key())
+    sleep = world.clock.sleep
+
+    def answered_meanwhile(seconds):
+        provider.answer_now()
+        assert late_recorded()
+        sleep(seconds)
+
+    monkeypatch.setattr(world.clock, "sleep", answered_meanwhile)
+    with run(ledger):
+        assert pay("o-1")["id"] == "re_1"
+    assert len(provider.requests) == 1
+    assert len(list(ledger.events("case", types={"effect.intended"}))) == 1
+    check_truth(ledger)
+
+
 # ---- a worker that lost its run -----------------------------------------------------------------------------------------
 
 

@@ -197,13 +197,17 @@ def test_many_recoveries_at_once_send_once_and_agree(world, provider, left_in_do
     check_truth(workers[0])
 
 
-def test_a_late_answer_during_recovery_is_not_overwritten(world, ledger, provider, left_in_doubt):
+@pytest.mark.parametrize("came,state", [("succeeded", "succeeded"), ("rejected", "contradicted")])
+def test_a_late_answer_during_recovery_is_not_overwritten(
+    world, ledger, provider, left_in_doubt, came, state
+):
+    """The provider is being asked when an answer arrives by another way: what is recorded first is the outcome."""
+
     def find(**_):
         row = ledger.effects()[0]
         attempt = events.Attempt(row["effect_id"], 1, row["intended_event_id"])
-        draft = events.late_observed(
-            _scope(ledger, row), attempt, Verdict("succeeded", {"result": "late"}), 1
-        )
+        verdict = Verdict(came, {"result": "late"})
+        draft = events.late_observed(_scope(ledger, row), attempt, verdict, 1)
         ledger.ports.append(UnitDraft((Entry(row["stream_id"], (draft,)),)))
         return Found("succeeded", "looked up")
 
@@ -211,9 +215,13 @@ def test_a_late_answer_during_recovery_is_not_overwritten(world, ledger, provide
     left_in_doubt(pay, sent=True)
     world.time_passes()
     ledger.recover()
+    (row,) = ledger.effects()
+    assert row["state"] == state
     check_truth(ledger)
-    with world.open().run("agent", conversation="case", message="m", dedupe="m1"):
-        assert pay("o-1") == "late"
+    if state == "succeeded":
+        assert resume(world, pay) == "late"
+    else:
+        assert [review["cause"] for review in ledger.reviews()] == ["contradicted"]
 
 
 def test_an_async_tool_is_recovered_from_sync_code(world, ledger, provider, left_in_doubt):
