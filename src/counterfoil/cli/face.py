@@ -111,7 +111,7 @@ class Face:
             return self.color
         if self.environment.get("NO_COLOR") or self.environment.get("TERM") == "dumb":
             return False
-        return _is_terminal(stream)
+        return bool(self.environment.get("FORCE_COLOR")) or _is_terminal(stream)
 
     # ---- progress ----
 

@@ -26,6 +26,7 @@ COMMANDS: Final = {
     "recover": "End the doubt of effects whose worker is gone.",
     "review": "What waits for a person: list, show, settle.",
     "bench": "Measure side by side against the budgets.",
+    "help": "Help on a command.",
 }
 """The commands in the order of the help page, each with its line there, so that help loads none of them."""
 

@@ -158,7 +158,7 @@ def _pair_json(pair: Pair) -> dict[str, Any]:
         else {
             "word": doubt.word,
             "since": time_text(doubt.since_ms),
-            "known": doubt.known,
+            "known": [*doubt.known, *([doubt.verdict] if doubt.verdict else [])],
             "decides": doubt.decides,
             "commands": doubt.commands,
         },

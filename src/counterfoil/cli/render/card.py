@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import zip_longest
 from typing import Final
 
-from counterfoil.cli.render.line import Line, Span, width, wrap
+from counterfoil.cli.render.line import Line, Span, Style, width, wrap
 from counterfoil.cli.render.model import Cheque, Doubt, Pair, Stub
 from counterfoil.cli.render.times import clock, duration
 
@@ -80,9 +80,9 @@ def _cheque(cheque: Cheque, story: list[str], room: int) -> list[Line]:
 
 def _doubt(doubt: Doubt, room: int) -> list[Line]:
     """Every word of it, whatever the width."""
-    lines = [Line(Span(piece, "doubt")) for known in doubt.known for piece in wrap(known, room)]
-    lines += [Line(Span(piece, "doubt")) for piece in wrap(doubt.decides, room)]
-    return lines
+    lines = [Line(piece) for known in doubt.known for piece in wrap(known, room)]
+    lines += [Line(Span(piece, "strong")) for piece in (wrap(doubt.verdict, room) if doubt.verdict else [])]
+    return lines + [Line(piece) for piece in wrap(doubt.decides, room)]
 
 
 # ---- frames ----------------------------------------------------------------------------------------------------------
@@ -99,14 +99,14 @@ def _whole(pair: Pair, stub: list[Line], body: list[Line], left: int, right: int
         body = [Line(piece) for piece in wrap(cheque.by, right - 3)] + body if cheque.by else body
         by = Line()
     title = head + by + " "
-    fill = right - 1 - title.width - width(told) - 1
-    if fill < 0:
+    fill = right - 2 - title.width - width(told)
+    if fill < 1:
         told, fill = "", right - 1 - title.width
-    top = title + "─" * max(fill, 0) + Span(told, "quiet") + ("─" if told else "")
-    lines = [Line("┌ INTENDED " + "─" * (left - 11), PERFORATION, top, "┐")]
-    for one, other in zip_longest(stub, body, fillvalue=Line()):
-        lines.append(Line("│ ", one.pad(left - 2), PERFORATION, " ", other.pad(right - 3), " │"))
-    lines.append(Line("└" + "─" * (left - 1), PERFORATION, "─" * (right - 1), "┘"))
+    rule = Span("─" * max(fill, 0), "quiet")
+    top = title + rule + Span(told + ("─" if told else ""), "quiet")
+    lines = [_top(left, "quiet") + top + Span("┐", "quiet")]
+    lines += [row.pad(left + right) + Span("│", "quiet") for row in _beside(stub, body, left, "quiet")]
+    lines.append(_bottom(left, "quiet") + Span("─" * (right - 1) + "┘", "quiet"))
     return lines
 
 
@@ -114,23 +114,36 @@ def _torn(pair: Pair, stub: list[Line], body: list[Line], left: int, right: int,
     """The right half is missing; what is there instead is the doubt, hatched."""
     assert pair.doubt is not None
     head = f" ◆? {pair.doubt.word} for {duration(now_ms - pair.doubt.since_ms)} "
-    rest = right - width(head)
-    top = Line(
-        "┌ INTENDED " + "─" * (left - 11),
-        PERFORATION,
-        Span(head, "doubt_bar"),
-        Span(HATCH * max(rest, 0), "doubt"),
-    )
-    lines = [top]
+    hatch = Span(HATCH * max(right - width(head), 0), "doubt")
+    lines = [_top(left, "doubt") + Span(head, "doubt_bar") + hatch]
+    lines += list(_beside(stub, body, left, "doubt", Span(HATCH, "doubt")))
+    lines.append(_bottom(left, "doubt") + Span(HATCH * right, "doubt"))
+    return lines
+
+
+def _open(stub: list[Line], body: list[Line], left: int) -> list[Line]:
+    """A call that is under way: the right half is open, and nobody need do anything."""
+    return [_top(left, "quiet"), *_beside(stub, body, left, "quiet"), _bottom(left, "quiet")]
+
+
+def _top(left: int, style: Style) -> Line:
+    return Line(Span("┌ ", style), "INTENDED ", Span("─" * (left - 11) + PERFORATION, style))
+
+
+def _bottom(left: int, style: Style) -> Line:
+    return Line(Span("└" + "─" * (left - 1) + PERFORATION, style))
+
+
+def _beside(
+    stub: list[Line], body: list[Line], left: int, style: Style, edge: Span | None = None
+) -> Iterator[Line]:
+    """Stub and cheque, line by line, with the perforation between them."""
     for one, other in zip_longest(stub, body, fillvalue=Line()):
-        lines.append(Line("│ ", one.pad(left - 2), PERFORATION, Span(HATCH, "doubt"), " ", other))
-    lines.append(Line("└" + "─" * (left - 1), PERFORATION, Span(HATCH * right, "doubt")))
-    return [*lines, *_commands(pair.doubt, left + right)]
+        line = Line(Span("│", style), " ", one).pad(left) + Span(PERFORATION, style)
+        yield line + (edge or "") + " " + other
 
 
-def _commands(doubt: Doubt, room: int) -> Iterator[Line]:
-    for command in doubt.commands:
-        yield from command_lines(command, room)
+# ---- commands --------------------------------------------------------------------------------------------------------
 
 
 def command_lines(command: str, room: int) -> list[Line]:
@@ -146,19 +159,9 @@ def command_lines(command: str, room: int) -> list[Line]:
     last = len(pieces) - 1
     return [
         Line(
-            "  ",
-            Span("▶ " if number == 0 else "    ", "doubt"),
+            Span("  ▶ " if number == 0 else "      ", "doubt"),
             Span(piece, "strong"),
             " \\" if number < last else "",
         )
         for number, piece in enumerate(pieces)
     ]
-
-
-def _open(stub: list[Line], body: list[Line], left: int) -> list[Line]:
-    """A call that is under way: the right half is open, and nobody need do anything."""
-    lines = [Line("┌ INTENDED " + "─" * (left - 11), PERFORATION)]
-    for one, other in zip_longest(stub, body, fillvalue=Line()):
-        lines.append(Line("│ ", one.pad(left - 2), PERFORATION, " ", other))
-    lines.append(Line("└" + "─" * (left - 1), PERFORATION))
-    return lines

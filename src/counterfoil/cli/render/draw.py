@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final, assert_never
 
-from counterfoil.cli.render.card import PERFORATION, card
+from counterfoil.cli.render.card import PERFORATION, card, command_lines
 from counterfoil.cli.render.line import Line, Span, cut, width, wrap, wrap_spans
 from counterfoil.cli.render.marks import text_lines
 from counterfoil.cli.render.model import AnyRow, Fold, Gap, Note, Pair, Timeline
@@ -18,6 +18,10 @@ TITLE: Final = 14
 ROWS_MAX: Final = 2
 """Lines of a row that is no doubt and no failure."""
 
+CARD_BESIDE: Final = 76
+"""From this width on a pair stands beside its sequence and time, below them in a narrower terminal."""
+
+CARD_MIN: Final = 46
 TOOK_FROM: Final = 110
 """From this width on, how long a step took stands in a column of its own at the right."""
 
@@ -150,19 +154,33 @@ def _said(text: str, columns: int) -> Iterator[Line]:
 def _pair(pair: Pair, columns: int, now_ms: int) -> Iterator[Line]:
     glyph = Span("◆", "doubt") if pair.doubt is not None else Span("◧")
     head = _gutter(pair.sequence, pair.time_ms, glyph)
+    if columns < CARD_BESIDE and not pair.small:
+        yield head.rstrip()
+        yield from (Line("  ", line) for line in card(pair, max(columns - 2, CARD_MIN), now_ms))
+        yield from _commands(pair, columns)
+        return
     if pair.small:
         assert pair.cheque is not None
         yield from _small(pair, head, columns)
         return
     for number, line in enumerate(card(pair, columns - GUTTER, now_ms)):
         yield (head if number == 0 else Line(" " * GUTTER)) + line
+    yield from _commands(pair, columns)
+
+
+def _commands(pair: Pair, columns: int) -> Iterator[Line]:
+    """What leads out of a doubt: under the pair, or further left where that leaves it whole."""
+    commands = pair.doubt.commands if pair.doubt is not None else []
+    indent = GUTTER if all(width(command) + GUTTER + 4 <= columns for command in commands) else 2
+    for command in commands:
+        yield from (Line(" " * indent, line) for line in command_lines(command, columns - indent))
 
 
 def _small(pair: Pair, head: Line, columns: int) -> Iterator[Line]:
     assert pair.cheque is not None
     cheque = pair.cheque
     said = f"{cheque.glyph} {cheque.word.lower()}"
-    took = next((value.text for name, value in cheque.facts if name == "took"), "")
+    took = cheque.by.removeprefix("in ")
     arguments = ", ".join(value.text for _, value in pair.stub.fields)
     room = columns - GUTTER - width(pair.stub.tool) - width(said) - width(took) - 8
     yield Line(

@@ -182,8 +182,8 @@ def _cheque(build: Build, found: EffectBuild, event: Event, content: Content) ->
         cheque.by = "told late"
     cheque.facts = _facts(content)
     latency = data.get("latency_ms")
-    if isinstance(latency, int):
-        cheque.facts.append(("took", Span(duration(latency))))
+    if isinstance(latency, int) and not cheque.by:
+        cheque.by = f"in {duration(latency)}" if latency else "at once"
     _tell_doubt(build, found, event)
     return cheque
 
@@ -263,6 +263,7 @@ def _review_requested(build: Build, event: Event) -> None:
     found.doubted_ms = found.doubted_ms or found.intended_ms
     found.review_cause = str(event.data.get("cause"))
     found.reviewed_at = event.sequence
+    build.waiting = "waited for a person"
     found.pair.story.append(f"a person was asked {event.sequence}")
 
 
@@ -380,7 +381,7 @@ def _doubt(build: Build, found: EffectBuild) -> Doubt:
     if not found.known and found.deadline_ms is not None:
         doubt.known.append(f"No answer was recorded by its deadline, {second(found.deadline_ms)}.")
     if state != "contradicted":
-        doubt.known.append("It may or may not have happened.")
+        doubt.verdict = "It may or may not have happened."
     if state in IN_REVIEW:
         review = found.effect.review_id or ""
         why = CAUSES.get(found.review_cause, "")

@@ -51,5 +51,5 @@ def _mark(row: AnyRow) -> str | None:
     if isinstance(row, Note):
         return row.fold if not row.below else None
     if isinstance(row, Pair) and row.small and row.cheque is not None:
-        return f"effect {row.stub.tool} {row.stub.version} {row.cheque.word} {row.cheque.by}"
+        return f"effect {row.stub.tool} {row.stub.version} {row.cheque.word}"
     return None

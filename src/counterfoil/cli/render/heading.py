@@ -66,8 +66,8 @@ def doubt_lines(rows: Sequence[Row], now_ms: int, command: Callable[[str], str],
         in_review = row["state"] in IN_REVIEW
         length = duration(now_ms - number(row, "intended_at_ms"))
         word = "contradicted" if row["state"] == "contradicted" else "in review" if in_review else "in doubt"
-        said = f" ◆? {text(row, 'tool')} {word}, sent {length} ago ({number(row, 'intended_sequence')}) "
-        lines += [Line(Span(piece, "doubt_bar")) for piece in wrap(said, width)]
+        said = f"◆? {text(row, 'tool')} {word}, sent {length} ago ({number(row, 'intended_sequence')})"
+        lines += [Line(Span(f" {piece} ", "doubt_bar")) for piece in wrap(said, width - 2)]
         out = f"review show {text(row, 'review_id')}" if in_review else "recover"
         lines += command_lines(command(out), width)
     if len(rows) > DOUBTS_SHOWN_MAX:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from counterfoil.cli.render.line import Line, Span, cut
+from counterfoil.cli.commanding import word
+from counterfoil.cli.render.line import Line, Span
 from counterfoil.cli.render.marks import marked
 from counterfoil.cli.render.times import count, plural
 from counterfoil.importers.totals import Imported, Totals
@@ -12,17 +13,17 @@ from counterfoil.importers.totals import Imported, Totals
 CONVERSATIONS_SHOWN_MAX = 8
 
 
-def imported_lines(path: str, totals: Totals, width: int, place: str) -> list[Line]:
+def imported_lines(path: str, totals: Totals, option: str) -> list[Line]:
     """The totals of one file, and the command that shows each conversation."""
     new = plural(totals.records_added, "new record") if totals.records_added else "nothing new"
     lines = [Line(Span("✓ ", "good"), Span(marked(path), "strong"), f"  {totals.format}, {new}")]
     lines += [Line(f"  {name:<14} {said}") for name, said in _facts(totals)]
     lines += list(_odd(totals))
     for session in totals.sessions[:CONVERSATIONS_SHOWN_MAX]:
-        lines.append(_session(session, width, place))
+        lines.append(_session(session, option))
     if len(totals.sessions) > CONVERSATIONS_SHOWN_MAX:
         more = len(totals.sessions) - CONVERSATIONS_SHOWN_MAX
-        lines.append(Line(f"  and {plural(more, 'more conversation')}: counterfoil ls"))
+        lines.append(Line(f"  and {plural(more, 'more conversation')}: counterfoil ls{option}"))
     return lines
 
 
@@ -53,21 +54,5 @@ def _odd(totals: Totals) -> Iterator[Line]:
         yield Line(f"  {plural(totals.results_without_call, 'result')} without a call; {kept}")
 
 
-def _session(session: Imported, width: int, place: str) -> Line:
-    ledger = "" if place == "./ledger" else f" --ledger {marked(place)}"
-    name = marked(session.name)
-    # A name that a shell would take apart, or that is marked, is called by its id.
-    plain = (
-        session.name.isascii()
-        and session.name.isprintable()
-        and not set(session.name) & set(" '\"\\$`;&|<>()*?[]#!~")
-    )
-    word = name if plain else session.stream_id
-    return Line(
-        Span(
-            cut(f"  counterfoil show {word}{ledger}", max(width, 40))
-            if not plain
-            else f"  counterfoil show {word}{ledger}",
-            "quiet",
-        )
-    )
+def _session(session: Imported, option: str) -> Line:
+    return Line(Span(f"  counterfoil show {word(session.name, session.stream_id)}{option}", "quiet"))

@@ -15,7 +15,7 @@ SGR: Final[dict[Style, str]] = {
     "plain": "",
     "strong": "1",
     "quiet": "2",
-    # Amber on both dark and light grounds: black on amber for the bar, a dark amber in bold for text.
+    # Amber on dark and on light grounds: black on amber for words; the other one for glyphs and hatching alone.
     "doubt": "1;38;5;172",
     "doubt_bar": "1;30;48;5;214",
     "failure": "31",

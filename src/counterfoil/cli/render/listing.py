@@ -208,9 +208,9 @@ def _effect(row: Row, now_ms: int) -> list[Line]:
     waits = "◆?" in state.text
     return [
         Line(text(row, "effect_id")),
-        Line(Span(f"{text(row, 'tool')} {text(row, 'tool_version')}", "strong" if waits else "plain")),
+        Line(Span(text(row, "tool"), "strong" if waits else "plain")),
         state,
-        Line(Span(duration(now_ms - intended), "doubt")) if waits else Line(),
+        Line(Span(duration(now_ms - intended), "strong")) if waits else Line(),
         Line(text(row, "attempt")),
         Line(moment(intended).removesuffix("Z")),
         Line(text(row, "run_id")),

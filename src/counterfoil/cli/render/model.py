@@ -86,6 +86,7 @@ class Doubt:
     word: str
     since_ms: int
     known: list[str] = field(default_factory=list)
+    verdict: str = ""
     decides: str = ""
     commands: list[str] = field(default_factory=list)
 

@@ -107,7 +107,7 @@ def _suspended(build: Build, event: Event) -> None:
     note = build.note(event, "‖", "suspended", style="wait")
     waits = [str(name) for name in event.data.get("waits_for") or ()]
     note.detail = [Span(f"waits for {_waits(cause)}", "wait"), *(Span(name, "quiet") for name in waits)]
-    note.detail += _present(content.span("note", style="quiet"))
+    note.aside += _present(content.span("note", style="quiet"))
     build.waiting = f"waited for {_waits(cause)}"
     if event.header.run_id is not None:
         build.suspended[event.header.run_id] = build.time(event)

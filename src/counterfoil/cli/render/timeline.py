@@ -52,11 +52,12 @@ def _take(build: Build, event: Event) -> None:
     if event.fault:
         _fault(build, event)
         return
-    handler = _HANDLERS.get(event.type)
-    if handler is None:
-        _other(build, event)
-    else:
+    handler = _HANDLERS.get(event.type, _other)
+    try:
         handler(build, event)
+    except (LookupError, TypeError, ValueError, AssertionError):
+        # A newer writer may mean other fields by this type. One such event must not hide its neighbours (case S22).
+        _other(build, event)
 
 
 def _gap(build: Build, event: Event) -> None:

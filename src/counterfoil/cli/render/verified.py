@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from counterfoil.cli.render.line import Line, Span, Style, wrap
@@ -12,12 +12,7 @@ from counterfoil.evidence.report import GRADES, NOT_BROKEN, Finding, Report
 
 FINDINGS_SHOWN_MAX: Final = 20
 NOTICES_SHOWN_MAX: Final = 10
-
-_DEPTH: Final = {
-    "chain": "hashes, shape and columns",
-    "digests": "hashes, shape, columns and the digest of every stored record",
-    "content": "hashes, shape, columns, and every record opened as far as keys are at hand",
-}
+EXAMPLES_SHOWN_MAX: Final = 3
 
 
 def report_lines(report: Report, width: int, names: Mapping[str, str], place: str) -> list[Line]:
@@ -118,7 +113,20 @@ def _proven(body: _Body, report: Report) -> None:
         return
     whose = "the other " if report.broken else ""
     streams = f"{whose}{plural(intact, 'stream')} proven to grade {report.grade} ({GRADES[report.grade]}):"
-    body.point("✓", "good", streams, _DEPTH[report.level], lead="strong")
+    body.point("✓", "good", streams, _depth(report), lead="strong")
+
+
+def _depth(report: Report) -> str:
+    """What was looked at, and no more than was."""
+    if report.level == "chain":
+        return "hashes, shape and columns"
+    looked = "hashes, shape, columns, the digest of every stored record"
+    if report.level == "digests":
+        return looked
+    opened, stored = report.counts.records_opened, report.counts.records_by_digest
+    if opened < stored:
+        return f"{looked}; {count(opened)} of {count(stored)} records opened"
+    return f"{looked}, and every record opened"
 
 
 def _tail(body: _Body, report: Report) -> None:
@@ -146,18 +154,27 @@ def _covered(body: _Body, report: Report) -> None:
     if counts.records_erased:
         body.row("records erased", count(counts.records_erased), "under certificates")
     body.row("keys", count(counts.keys), _keys_note(report))
+    _derived(body, report)
+
+
+def _derived(body: _Body, report: Report) -> None:
+    """Derived rows: those that agree in one line, each table that does not in its own."""
+    equal = [table for table in report.derived if table.state == "rebuilt"]
+    if equal:
+        total = sum(table.refolded for table in equal)
+        where = f"in {plural(len(equal), 'table')}: made again from events, and equal"
+        body.row("derived rows", count(total), where)
     for table in report.derived:
-        note = table.why or ""
-        if table.state == "mismatched":
-            note = (
-                f"derived, and not what the events say: {count(table.differing)} differ,"
-                f" {count(table.lacking)} lacking, {count(table.unexplained)} unexplained"
-            )
-        elif table.state == "rebuilt":
-            note = "derived: made again from events, and equal"
-        style: Style = "failure" if table.state == "mismatched" else "plain"
-        body.row(f"rows of {table.table}", count(table.refolded), note, style)
-        for example in table.examples[:3] if table.state == "mismatched" else ():
+        if table.state == "not_refolded":
+            body.row(f"{table.table} rows", "–", f"derived, not made again: {table.why or 'left out'}")
+        if table.state != "mismatched":
+            continue
+        said = (
+            f"derived, and not what the events say: {count(table.differing)} differ,"
+            f" {count(table.lacking)} lacking, {count(table.unexplained)} unexplained"
+        )
+        body.row(f"{table.table} rows", count(table.refolded), said, "failure")
+        for example in table.examples[:EXAMPLES_SHOWN_MAX]:
             body.add(Line(f"    {marked(example)}"))
 
 
@@ -202,8 +219,3 @@ def _notice(what: str, times: int, stream_id: str | None, sequence: int | None) 
     where = f", first in {stream_id}" if stream_id else ""
     where += f" event {sequence}" if sequence else ""
     return f"{marked(what)}{f' ({count(times)} times)' if times > 1 else ''}{where}"
-
-
-def findings_of(report: Report) -> Iterator[Finding]:
-    """The findings that make a ledger broken."""
-    return (finding for finding in report.findings if finding.kind not in NOT_BROKEN)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from counterfoil.cli.commanding import ledger_option
 from counterfoil.cli.face import Face
 from counterfoil.cli.options import face_options, pass_face
 from counterfoil.cli.render.imported import imported_lines
@@ -40,4 +41,4 @@ def _tell(face: Face, path: str, totals: Totals) -> None:
     if face.as_json:
         face.give(totals.to_json())
     else:
-        face.say(imported_lines(path, totals, face.columns, str(face.place)))
+        face.say(imported_lines(path, totals, ledger_option(face)))

@@ -28,6 +28,21 @@ if TYPE_CHECKING:
 
 WHAT = ("conversations", "runs", "effects", "reviews")
 LIMIT_MAX = 10_000
+STATES = {
+    "conversations": (),
+    "runs": ("running", "suspended", "finished"),
+    "effects": (
+        "intended",
+        "succeeded",
+        "rejected",
+        "failed",
+        "unknown",
+        "in_review",
+        "settled",
+        "contradicted",
+    ),
+    "reviews": ("open", "settled", "all"),
+}
 
 
 @click.command(name="ls", short_help="List conversations, runs, effects or reviews.")
@@ -44,6 +59,9 @@ def command(face: Face, what: str, state: str | None, after: str | None, limit: 
 
     With --json one object a line.
     """
+    if state is not None and state not in STATES[what]:
+        known = ", ".join(STATES[what]) or "none: look at `ls runs` or `ls effects`"
+        raise click.UsageError(f"states of {what} are {known}")
     with face.open() as ledger:
         match what:
             case "conversations":

@@ -13,8 +13,9 @@ from counterfoil.cli.face import Face
 from counterfoil.cli.finding import opened
 from counterfoil.cli.options import face_options, pass_face
 from counterfoil.cli.render.exact import event_line
-from counterfoil.cli.render.line import Line, Span
+from counterfoil.cli.render.line import Line, Span, cut, width
 from counterfoil.cli.render.listing import empty_lines
+from counterfoil.cli.render.marks import marked
 from counterfoil.cli.shapes import event_json
 from counterfoil.errors import StreamNotFound
 from counterfoil.flow.event import Event
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from counterfoil.client.ledger import Ledger
 
 PAGE: Final = 500
+NAME_CELLS: Final = 20
 STEP_S: Final = 0.2
 """How often a following tail looks for new events."""
 
@@ -51,7 +53,7 @@ def command(
     """Print the last events of the ledger or of a CONVERSATION; with -f each new one as it is recorded.
 
     Nothing is lost between two tails: begin the second at the cursor that the first printed. With --json one object a
-    line, each with the cursor behind it.
+    line; the last of those that were read at once carries the cursor behind it.
     """
     if conversation is not None and cursor is not None:
         raise click.UsageError("--cursor is a place in the feed of the whole ledger; leave CONVERSATION out")
@@ -72,6 +74,8 @@ class _Tail:
         self._ledger = ledger
         self._content = content
         self._mine: dict[str, bool] = {}
+        self._names: dict[str, str] = {}
+        self._one = False
         self._shown = 0
 
     # ---- the whole ledger ----
@@ -85,8 +89,13 @@ class _Tail:
             reached = page.cursor
         else:
             reached = _bytes(cursor)
-        for page_cursor in self._pages(reached, follow):
-            reached = page_cursor
+        try:
+            for page_cursor in self._pages(reached, follow):
+                reached = page_cursor
+        except KeyboardInterrupt:
+            # This is how a following tail ends; where to go on is said all the same.
+            self._end(reached)
+            raise
         self._end(reached)
 
     def _pages(self, cursor: bytes, follow: bool) -> Iterator[bytes]:
@@ -102,9 +111,9 @@ class _Tail:
             self._face.clock.sleep(STEP_S)
 
     def _print(self, events: tuple[StoredEvent, ...], cursor: bytes) -> None:
-        for stored in events:
-            if self._is_mine(stored.stream_id):
-                self._event(opened(self._ledger, stored), cursor.hex() if stored is events[-1] else None)
+        mine = [stored for stored in events if self._is_mine(stored.stream_id)]
+        for stored in mine:
+            self._event(opened(self._ledger, stored), cursor.hex() if stored is mine[-1] else None)
         self._face.flush()
 
     def _is_mine(self, stream_id: str) -> bool:
@@ -119,9 +128,10 @@ class _Tail:
         if face.as_json:
             return
         option = ledger_option(face)
-        if not self._shown:
+        if not self._shown and not cursor:
             face.say(empty_lines("events", option))
-        face.say(Line(Span(f"  go on: counterfoil tail --cursor {cursor.hex() or '00'}{option}", "quiet")))
+        else:
+            face.say(Line(Span(f"  go on: counterfoil tail --cursor {cursor.hex()}{option}", "quiet")))
 
     # ---- one conversation ----
 
@@ -130,6 +140,7 @@ class _Tail:
         head = self._ledger.store.head(stream_id)
         if head is None:
             raise StreamNotFound(f"there is no stream {stream_id}", stream_id=stream_id)
+        self._one = True
         after = max(0, head.sequence - lines)
         more = self._following(follow)
         while True:
@@ -156,11 +167,20 @@ class _Tail:
             told = event_json(event, content=self._content)
             self._face.give(told | ({} if cursor is None else {"cursor": cursor}))
         else:
-            self._face.say(_with_stream(event, self._face.columns))
+            name = "" if self._one else f"{cut(self._name(event), NAME_CELLS):<{NAME_CELLS}} "
+            line = event_line(event, self._face.columns - width(name))
+            self._face.say(Line(Span(name, "stub"), line))
 
-
-def _with_stream(event: Event, columns: int) -> Line:
-    return Line(Span(f"…{event.stream_id[-6:]} ", "quiet"), event_line(event, columns - 8))
+    def _name(self, event: Event) -> str:
+        """The name of the event's conversation, or the end of its id, so that lines of one stream are seen as such."""
+        stream_id = event.stream_id
+        if stream_id not in self._names:
+            first = event if event.sequence == 1 else next(self._ledger.events(stream_id, limit=1), event)
+            name = (
+                (first.content_or_none() or {}).get("name") if first.type == "conversation.opened" else None
+            )
+            self._names[stream_id] = marked(name) if isinstance(name, str) else f"…{stream_id[-8:]}"
+        return self._names[stream_id]
 
 
 def _bytes(cursor: str) -> bytes:
