@@ -63,7 +63,7 @@ def encode_canonical(scale: Scale, _directory: Path) -> list[Figure]:
     return [
         Figure(
             "canonical.speed",
-            "canonical encoding, of rfc8785's speed",
+            "in terms of rfc8785's speed",
             taken.speed("ours", "rfc8785"),
             "×",
             Budget(at_least=10),

@@ -37,10 +37,16 @@ def prepare_event(scale: Scale, _directory: Path) -> list[Figure]:
     return [
         Figure(
             "prepare.caller",
-            "prepare one event of 1 KB",
+            "on the caller: encode, seal, header",
             taken.median("caller") * 1e6,
             "µs",
             Budget(at_most=20),
         ),
-        Figure("prepare.writer", "splice and hash it", taken.median("writer") * 1e6, "µs", Budget(at_most=3)),
+        Figure(
+            "prepare.writer",
+            "in the writer: splice and hash",
+            taken.median("writer") * 1e6,
+            "µs",
+            Budget(at_most=3),
+        ),
     ]

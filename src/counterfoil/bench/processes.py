@@ -42,19 +42,17 @@ def eight_processes(scale: Scale, directory: Path) -> list[Figure]:
     errors = sum(one["errors"] for one in told)
     worst = max(one["worst_s"] for one in told)
     return [
-        Figure("processes.errors", "8 processes on one stream: errors", errors, "", Budget(at_most=0)),
+        Figure("processes.errors", "errors", errors, "", Budget(at_most=0)),
         Figure(
             "processes.lost",
-            "8 processes: acknowledged and not there",
+            "acknowledged and not there",
             len(acknowledged - present),
             "",
             Budget(at_most=0),
         ),
-        Figure("processes.forks", "8 processes: gaps and forks", forks, "", Budget(at_most=0)),
-        Figure("processes.worst", "8 processes: the longest append", worst * 1000, "ms", Budget(at_most=500)),
-        Figure(
-            "processes.rate", "8 processes together, start included", PROCESSES * count / seconds, "events/s"
-        ),
+        Figure("processes.forks", "gaps and forks", forks, "", Budget(at_most=0)),
+        Figure("processes.worst", "the longest append", worst * 1000, "ms", Budget(at_most=500)),
+        Figure("processes.rate", "all together, start included", PROCESSES * count / seconds, "events/s"),
     ]
 
 

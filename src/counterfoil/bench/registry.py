@@ -30,7 +30,7 @@ class Benchmark:
 
 
 BENCHMARKS: Final = (
-    Benchmark("prepare", "encode, seal, header and chain of one event", "prepare.prepare_event"),
+    Benchmark("prepare", "one event of 1 KB made ready to be written", "prepare.prepare_event"),
     Benchmark("canonical", "canonical encoding against rfc8785", "canonical.encode_canonical"),
     Benchmark("append", "one caller against a loop written by hand", "append.one_caller"),
     Benchmark("threads", "64 threads against groups written by hand", "append.threads"),
@@ -41,11 +41,3 @@ BENCHMARKS: Final = (
     Benchmark("fold", "folding events into state", "fold.fold_events"),
     Benchmark("processes", "8 processes on one stream", "processes.eight_processes"),
 )
-
-
-def chosen(only: str | None) -> tuple[Benchmark, ...]:
-    """All, or the one of this name. Raises ``LookupError`` for another name."""
-    found = tuple(benchmark for benchmark in BENCHMARKS if only in {None, benchmark.name})
-    if not found:
-        raise LookupError(only)
-    return found

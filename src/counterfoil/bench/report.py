@@ -2,69 +2,87 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from counterfoil.bench.figures import Figure
+from counterfoil.bench.registry import Benchmark
+
+QUICK = "Quick figures come from a few short rounds: they are rough, and a missed budget may be chance."
 
 
-def to_json(
-    figures: Sequence[Figure], machine: Mapping[str, Any], *, quick: bool, seconds: float
-) -> dict[str, Any]:
-    """Everything that was measured; ``missed`` names the figures that break their budget."""
-    return {
-        "machine": dict(machine),
-        "quick": quick,
-        "seconds": round(seconds, 1),
-        "missed": [figure.name for figure in figures if not figure.met],
-        "figures": [figure.to_json() for figure in figures],
-    }
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The figures by benchmark, the machine they were taken on, and how long that took."""
+
+    by_benchmark: Mapping[str, Sequence[Figure]]
+    machine: Mapping[str, Any]
+    quick: bool
+    seconds: float
+
+    @property
+    def figures(self) -> list[Figure]:
+        """All of them, in order."""
+        return list(chain.from_iterable(self.by_benchmark.values()))
+
+    @property
+    def missed(self) -> list[str]:
+        """Names of the figures that break their budget."""
+        return [figure.name for figure in self.figures if not figure.met]
+
+    def to_json(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "machine": dict(self.machine),
+            "quick": self.quick,
+            "seconds": round(self.seconds, 1),
+            "missed": self.missed,
+            "figures": [figure.to_json() for figure in self.figures],
+        }
 
 
-def show(figures: Sequence[Figure], machine: Mapping[str, Any], *, quick: bool, seconds: float) -> None:
-    """Print the table. Each line says in words whether its budget is kept, so that no colour is needed."""
+def show(result: Result, benchmarks: Iterable[Benchmark]) -> None:
+    """Print a table. Each line says in words whether its budget is kept, so that no colour is needed."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     console = Console(highlight=False)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("figure", no_wrap=True)
-    table.add_column("what", no_wrap=True)
-    for name in ("measured", "budget"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True)
-    for figure in figures:
-        verdict = (
-            Text("") if figure.budget is None else Text("kept") if figure.met else Text("MISSED", "bold red")
-        )
-        limit = "" if figure.budget is None else str(figure.budget)
-        table.add_row(figure.name, figure.what, shown(figure), limit, verdict)
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(ratio=1, overflow="fold")
+    for _ in range(2):
+        table.add_column(justify="right", no_wrap=True)
+    table.add_column(no_wrap=True)
+    for benchmark in benchmarks:
+        table.add_row(Text(f"{benchmark.name}: {benchmark.title}", "bold"))
+        for figure in result.by_benchmark[benchmark.name]:
+            style = "" if figure.met else "bold red"
+            limit = "" if figure.budget is None else str(figure.budget)
+            table.add_row(f"  {figure.what}", shown(figure), limit, Text(verdict(figure), style))
     console.print(table)
-    console.print()
-    console.print(", ".join(f"{name} {value}" for name, value in machine.items()))
-    console.print(_last_line(figures, seconds))
-    if quick:
-        console.print(
-            "Quick figures come from a few short rounds: they are rough, and a missed budget may be chance."
-        )
+    console.print("\n" + ", ".join(f"{name} {value}" for name, value in result.machine.items()))
+    console.print(_last_line(result))
+    if result.quick:
+        console.print(QUICK)
 
 
-def _last_line(figures: Sequence[Figure], seconds: float) -> str:
-    held = [figure for figure in figures if figure.budget is not None]
-    missed = [figure.name for figure in held if not figure.met]
-    verdict = f"missed: {', '.join(missed)}" if missed else "all kept"
-    return f"{len(held)} budgets, {verdict}; {seconds:.0f} s"
+def verdict(figure: Figure) -> str:
+    """``kept``, ``MISSED``, or nothing where there is no budget."""
+    if figure.budget is None:
+        return ""
+    return "kept" if figure.met else "MISSED"
 
 
 def shown(figure: Figure) -> str:
     """The value with as many digits as mean something, and its unit."""
     value = figure.value
-    text = (
-        f"{value:,.0f}"
-        if value >= 100 or value == int(value)
-        else f"{value:.2f}"
-        if value < 10
-        else f"{value:.1f}"
-    )
-    return f"{text} {figure.unit}".strip()
+    digits = 0 if value >= 100 or value == int(value) else 1 if value >= 10 else 2
+    return f"{value:,.{digits}f} {figure.unit}".strip()
+
+
+def _last_line(result: Result) -> str:
+    held = sum(figure.budget is not None for figure in result.figures)
+    verdict = f"missed: {', '.join(result.missed)}" if result.missed else "all kept"
+    return f"{held} budgets, {verdict}; {result.seconds:.0f} s"

@@ -13,8 +13,8 @@ from typing import Final
 
 from counterfoil.adapters.filesystem.mounts import mount_of, read_mounts
 from counterfoil.bench.figures import Figure, machine
-from counterfoil.bench.registry import BENCHMARKS, Benchmark, chosen
-from counterfoil.bench.report import show, to_json
+from counterfoil.bench.registry import BENCHMARKS, Benchmark
+from counterfoil.bench.report import Result, show
 from counterfoil.bench.rounds import Scale
 from counterfoil.errors import InputError
 
@@ -22,7 +22,7 @@ IN_MEMORY: Final = frozenset({"tmpfs", "ramfs"})
 """File systems without a disk: an fsync there costs nothing, and no ratio would mean anything."""
 
 
-def run(only: str | None, *, as_json: bool, quick: bool) -> int:
+def run(only: tuple[str, ...], *, as_json: bool, quick: bool) -> int:
     """See :func:`counterfoil.bench.main`."""
     benchmarks = _chosen(only)
     began = time.monotonic()
@@ -32,20 +32,20 @@ def run(only: str | None, *, as_json: bool, quick: bool) -> int:
         figures = _measure(benchmarks, Scale(quick), directory)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
-    seconds = time.monotonic() - began
+    result = Result(figures, facts, quick, time.monotonic() - began)
     if as_json:
-        print(json.dumps(to_json(figures, facts, quick=quick, seconds=seconds), ensure_ascii=True))
+        print(json.dumps(result.to_json(), ensure_ascii=True))
     else:
-        show(figures, facts, quick=quick, seconds=seconds)
-    return 0 if all(figure.met for figure in figures) else 1
+        show(result, benchmarks)
+    return 1 if result.missed else 0
 
 
-def _chosen(only: str | None) -> tuple[Benchmark, ...]:
-    try:
-        benchmarks = chosen(only)
-    except LookupError:
-        names = ", ".join(benchmark.name for benchmark in BENCHMARKS)
-        raise InputError(f"there is no benchmark {only!r}", hint=f"there are {names}") from None
+def _chosen(only: tuple[str, ...]) -> tuple[Benchmark, ...]:
+    known = [benchmark.name for benchmark in BENCHMARKS]
+    for name in only:
+        if name not in known:
+            raise InputError(f"there is no benchmark {name!r}", hint=f"there are {', '.join(known)}")
+    benchmarks = tuple(benchmark for benchmark in BENCHMARKS if not only or benchmark.name in only)
     if any(benchmark.name == "canonical" for benchmark in benchmarks) and find_spec("rfc8785") is None:
         raise InputError(
             "rfc8785 is needed to compare with and is not installed",
@@ -54,14 +54,14 @@ def _chosen(only: str | None) -> tuple[Benchmark, ...]:
     return benchmarks
 
 
-def _measure(benchmarks: tuple[Benchmark, ...], scale: Scale, directory: Path) -> list[Figure]:
-    """Each in a directory that is gone before the next one begins."""
-    figures: list[Figure] = []
+def _measure(benchmarks: tuple[Benchmark, ...], scale: Scale, directory: Path) -> dict[str, list[Figure]]:
+    """The figures of each by name; each in a directory that is gone before the next one begins."""
+    figures: dict[str, list[Figure]] = {}
     for number, benchmark in enumerate(benchmarks, 1):
         sys.stderr.write(f"{number}/{len(benchmarks)} {benchmark.name}: {benchmark.title}\n")
         place = directory / benchmark.name
         place.mkdir()
-        figures += benchmark.measure(scale, place)
+        figures[benchmark.name] = benchmark.measure(scale, place)
         shutil.rmtree(place, ignore_errors=True)
     return figures
 

@@ -55,15 +55,13 @@ def verify_levels(scale: Scale, directory: Path) -> list[Figure]:
     return [
         *(_figure(level, taken) for level in LEVELS),
         *(
-            Figure(f"verify.{level}.rate", f"verify, {LEVELS[level][0]}", taken.rate(level), "events/s")
+            Figure(f"verify.{level}.rate", LEVELS[level][0], taken.rate(level), "events/s")
             for level in LEVELS
         ),
-        Figure(
-            "verify.rows.rate", "verify, with derived rows made again", with_rows.rate("rows"), "events/s"
-        ),
+        Figure("verify.rows.rate", "with derived rows made again", with_rows.rate("rows"), "events/s"),
         Figure(
             "verify.memory",
-            "verify, peak memory of its process",
+            "peak memory of its process",
             _peak_mb(place),
             "MB",
             Budget(at_most=MEMORY_MB_MAX),
@@ -76,7 +74,7 @@ def _figure(level: Level, taken: Taken) -> Figure:
     against = "headers" if level == "chain" else "records"
     return Figure(
         f"verify.{level}",
-        f"verify, {words}, of a hashing loop's speed",
+        f"{words}, of the loop's speed",
         taken.speed(level, against),
         "×",
         Budget(at_least=limit),
