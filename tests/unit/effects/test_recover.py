@@ -157,6 +157,24 @@ def test_an_effect_that_is_decided_is_left_in_peace(world, ledger, provider):
     assert len(provider.requests) == 1
 
 
+def test_the_doubt_of_a_run_that_has_ended_is_ended_all_the_same(world, ledger, provider):
+    """Ctrl-C ends the run, not the doubt; entering it again hands out what recovery found."""
+
+    @effect("pay", version="1", touches={"money"}, doubt=by_lookup(provider.find))
+    def pay(order: str, *, idempotency_key: str = ""):
+        provider.send(idempotency_key=idempotency_key, order=order)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), ledger.run("agent", conversation="case", message="m", dedupe="m1"):
+        pay("o-1")
+    assert ledger.runs()[0]["terminal"] == "interrupted"
+    assert ledger.effects()[0]["state"] == "unknown"
+    world.time_passes()
+    assert [entry.done for entry in world.open().recover().effects] == ["decided"]
+    assert resume(world, pay)["id"] == "re_1"
+    assert len(provider.requests) == 1
+
+
 def test_a_second_recovery_finds_nothing_to_do(world, ledger, provider, left_in_doubt):
     left_in_doubt(declare(provider, by_lookup(provider.find)), sent=True)
     world.time_passes()
