@@ -68,6 +68,7 @@ class RunScope:
         self._latch: BaseException | None = None
         self._closed = False
         self._occurrences: Counter[tuple[str, str, str]] = Counter()
+        self._returned: dict[tuple[str, str, str], set[int]] = {}
         self._parts: dict[Any, Any] = {}
         self._flights: set[str] = set()
         self._idle_calls: list[Callable[[], None]] = []
@@ -164,8 +165,22 @@ class RunScope:
         """1 for the first call with this name and argument digest in this scope, in program order; then 2, 3, …"""
         with self._condition:
             key = (step_path() if scope is None else scope, name, digest)
+            returned = self._returned.get(key)
+            if returned:
+                number = min(returned)
+                returned.discard(number)
+                return number
             self._occurrences[key] += 1
             return self._occurrences[key]
+
+    def give_back(self, name: str, digest: str, number: int, scope: str) -> None:
+        """That call came to nothing that was recorded: the next one like it takes its number.
+
+        So a call that is tried again after the storage failed, or after a cancellation, is the same call to whoever
+        resumes the run.
+        """
+        with self._condition:
+            self._returned.setdefault((scope, name, digest), set()).add(number)
 
     def part(self, factory: Callable[[RunScope], T]) -> T:
         """The one object that ``factory`` makes for this scope; made on first use."""

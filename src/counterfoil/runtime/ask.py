@@ -28,7 +28,7 @@ from counterfoil.runtime.model import (
 from counterfoil.runtime.outcome import MESSAGE_CHARACTERS_MAX, error_content, is_result
 from counterfoil.runtime.recording import draft, error_label, record, shown_name
 from counterfoil.runtime.resume import Record, identify
-from counterfoil.runtime.step import Attempt, begin, finish, inside, started_draft
+from counterfoil.runtime.step import Attempt, attempted, begin, finish, inside, started_draft
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ def ask_flow(scope: RunScope, asked: Question) -> Flow[Response]:
         return _recorded(book, found)
     attempt = yield from begin(scope, identity)
     call_id: str = yield NewId("cal")
-    with scope.in_flight(attempt.step_id):
+    with scope.in_flight(attempt.step_id), attempted(scope, attempt):
         started, requested = _before(scope, asked, attempt, call_id)
         yield from record(scope, started, requested)
         request = _request(scope, asked, attempt, call_id)

@@ -11,7 +11,7 @@ from counterfoil.core.event import Draft, Part
 from counterfoil.core.forms import time_text
 from counterfoil.core.ids import derived_id
 from counterfoil.core.values import from_json, to_json
-from counterfoil.errors import RunNotFound
+from counterfoil.errors import EventIdReused, RunNotFound, StoreError
 from counterfoil.flow.context import RunScope, step_path
 from counterfoil.flow.event import Event
 from counterfoil.flow.requests import Events, Flow, Read, RowOf
@@ -56,7 +56,7 @@ def record_flow(
     """
     scope.check()
     public, content = _split(registry, event_type, version, data)
-    event_id = _event_id(scope, event_type, version, data)
+    digest, occurrence, event_id = _identity(scope, event_type, version, data)
     known = yield from scope.part(Facts).of_type(scope, event_type)
     if event_id in known:
         return
@@ -74,7 +74,14 @@ def record_flow(
         ignorable=ignorable if spec is None else spec.ignorable,
     )
     with scope.in_flight(event_id):
-        yield from record(scope, draft)
+        try:
+            yield from record(scope, draft)
+        except EventIdReused:
+            # An append whose answer was lost had recorded it: the id says what it says.
+            return
+        except StoreError:
+            scope.give_back(f"fact:{event_type}", digest, occurrence, step_path())
+            raise
 
 
 def _split(
@@ -89,13 +96,17 @@ def _split(
     return public, encoded
 
 
-def _event_id(scope: RunScope, event_type: str, version: int, data: Mapping[str, Any]) -> str:
+def _identity(
+    scope: RunScope, event_type: str, version: int, data: Mapping[str, Any]
+) -> tuple[str, int, str]:
+    """Digest of what is said, which time it is said, and the event id made of both."""
     material = scope.ports.material(scope.stream_id)
     said = canonical.encode([event_type, version, to_json(dict(data), "data")])
     digest = material.digest("arguments", [], said)
     occurrence = scope.occurrence(f"fact:{event_type}", digest)
     place = canonical.encode([step_path(), digest])
-    return derived_id("evt", material.keyed("derived-id", [scope.run_id, occurrence], place))
+    event_id = derived_id("evt", material.keyed("derived-id", [scope.run_id, occurrence], place))
+    return digest, occurrence, event_id
 
 
 def message_flow(admission_id: str | None) -> Flow[Any]:

@@ -149,6 +149,7 @@ class Identity:
     kind: str
     name: str
     path: str
+    digest: str
     memo: str
     occurrence: int
 
@@ -167,9 +168,17 @@ def identify(scope: RunScope, kind: str, name: str, arguments: bytes) -> Identit
     material = scope.ports.material(scope.stream_id)
     digest = material.digest("arguments", [], arguments)
     path = step_path()
-    occurrence = scope.occurrence(f"{kind}:{name}", digest)
+    occurrence = scope.occurrence(f"{kind}:{name}", digest, path)
     memo = material.tag("memo", [], canonical.encode([path, kind, name, digest, occurrence]))
-    return Identity(kind, name, path, memo, occurrence)
+    return Identity(kind, name, path, digest, memo, occurrence)
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """Attempts at a unit that brought no result: the step they share, and how many there were."""
+
+    step_id: str | None = None
+    attempts: int = 0
 
 
 class Record:
@@ -182,6 +191,7 @@ class Record:
         self._scope = scope
         self._finished: dict[str, Event] = {}
         self._of_step: dict[str, Event] = {}
+        self._begun: dict[str, Begun] = {}
         self._lock = threading.Lock()
         self.tally = Tally()
         for event in scope.history:
@@ -219,8 +229,15 @@ class Record:
         """The provider's last response or failure in this step."""
         return None if step_id is None else self._of_step.get(step_id)
 
-    def frontier(self, identity: Identity) -> Flow[list[Event]]:
-        """Go on live with this unit; returns the attempts at it that earlier entries began.
+    def without_result(self, identity: Identity, begun: Begun) -> None:
+        """An attempt of this entry brought no result: the next call like it is another attempt at the same unit."""
+        with self._lock:
+            self._begun[identity.memo] = begun
+        name = f"{identity.kind}:{identity.name}"
+        self._scope.give_back(name, identity.digest, identity.occurrence, identity.path)
+
+    def frontier(self, identity: Identity) -> Flow[Begun]:
+        """Go on live with this unit; returns the attempts at it so far, in this entry or an earlier one.
 
         Raises :class:`Divergence`, and parks the run, when the record holds another unit in this place; raises
         ``RunClosed`` when the run has ended.
@@ -228,16 +245,23 @@ class Record:
         self._scope.frontier(f"{identity.kind} step {identity.name}")
         if self._untaken and in_main_lane():
             self._refuse_other(identity)
-        begun: list[Event] = []
+        begun = self._begun.get(identity.memo, Begun())
         # A run that just began has begun nothing before.
-        while self._scope.history and len(begun) % ATTEMPTS_LOOKED_UP == 0:
-            numbers = range(len(begun) + 1, len(begun) + 1 + ATTEMPTS_LOOKED_UP)
-            ids = tuple(attempt_event_id(self._scope, identity.memo, number) for number in numbers)
+        if begun.attempts == 0 and self._scope.history:
+            begun = yield from self._recorded_attempts(identity.memo)
+        return begun
+
+    def _recorded_attempts(self, memo: str) -> Flow[Begun]:
+        begun, first = Begun(), 1
+        while True:
+            numbers = range(first, first + ATTEMPTS_LOOKED_UP)
+            ids = tuple(attempt_event_id(self._scope, memo, number) for number in numbers)
             found: list[Event] = yield Read(EventsById(self._scope.stream_id, ids))
             if not found:
-                break
-            begun += found
-        return begun
+                return begun
+            attempts = max(event.header.attempt or 1 for event in found)
+            begun = Begun(begun.step_id or found[0].header.step_id, attempts)
+            first += ATTEMPTS_LOOKED_UP
 
     def _refuse_other(self, identity: Identity) -> None:
         """In one lane every recorded unit comes before the first new one, so one left over is another program's."""

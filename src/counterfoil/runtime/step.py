@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -20,6 +21,7 @@ from counterfoil.runtime import events
 from counterfoil.runtime.outcome import error_content, error_of, is_result
 from counterfoil.runtime.recording import draft, record, shown_name
 from counterfoil.runtime.resume import (
+    Begun,
     Identity,
     Record,
     attempt_event_id,
@@ -31,9 +33,9 @@ from counterfoil.runtime.resume import (
 _ENDED_FROM_OUTSIDE = (asyncio.CancelledError, KeyboardInterrupt, SystemExit)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Attempt:
-    """One live attempt at a step."""
+    """One live attempt at a step; ``ended`` when its result is on record."""
 
     identity: Identity
     shown: str
@@ -41,6 +43,7 @@ class Attempt:
     number: int
     began_ms: int
     started_event_id: str
+    ended: bool = False
 
 
 def step_flow(
@@ -57,7 +60,7 @@ def step_flow(
     if (found := book.take(identity)) is not None:
         return _recorded(found)
     attempt = yield from begin(scope, identity)
-    with scope.in_flight(attempt.step_id):
+    with scope.in_flight(attempt.step_id), attempted(scope, attempt):
         named = {} if attempt.shown == name else {"name": name}
         yield from record(scope, started_draft(scope, attempt, {"input": given, **named}))
         answer: CallResult = yield Call(name, inside(identity, fn), args, dict(kwargs))
@@ -67,11 +70,9 @@ def step_flow(
 def begin(scope: RunScope, identity: Identity) -> Flow[Attempt]:
     """Go on live with a unit; a unit that an earlier entry left unfinished keeps its step and counts its attempts."""
     begun = yield from scope.part(Record).frontier(identity)
-    step_id = begun[0].header.step_id if begun else None
-    if step_id is None:
-        step_id = yield NewId("stp")
+    step_id: str = begun.step_id or (yield NewId("stp"))
     now: int = yield Now()
-    number = len(begun) + 1
+    number = begun.attempts + 1
     event_id = attempt_event_id(scope, identity.memo, number)
     return Attempt(identity, shown_name(scope, identity.name), step_id, number, now, event_id)
 
@@ -88,6 +89,17 @@ def started_draft(scope: RunScope, attempt: Attempt, content: Mapping[str, Any])
         step_id=attempt.step_id,
         attempt=attempt.number,
     )
+
+
+@contextmanager
+def attempted(scope: RunScope, attempt: Attempt) -> Iterator[None]:
+    """What ends without a recorded result was an attempt only: called again in this entry, it is the same unit."""
+    try:
+        yield
+    finally:
+        if not attempt.ended:
+            begun = Begun(attempt.step_id, attempt.number)
+            scope.part(Record).without_result(attempt.identity, begun)
 
 
 def inside(identity: Identity, fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -164,6 +176,7 @@ def finish(
     )
     ended = draft(scope, said, attempt.step_id, attempt.number, attempt.started_event_id)
     yield from record(scope, *before, ended)
+    attempt.ended = outcome != "cancelled"
     scope.part(Record).count(said.type, said.data)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 
 import pytest
@@ -195,3 +196,32 @@ def test_a_sync_block_inside_async_code_does_not_wait_for_its_own_loop(ledger):
 
     asyncio.run(main())
     assert terminal(ledger) == "runtime_failure"
+
+
+def test_a_step_that_timed_out_and_is_tried_again_is_the_same_step(world, ledger):
+    async def patient(run, delays):
+        for delay in delays:
+            gate = asyncio.Event()
+            if not delay:
+                gate.set()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(0.01):
+                    return await run.astep("s", gate.wait)
+        return pytest.fail("no try came through")
+
+    async def first():
+        run = ledger.run("a", conversation="c", dedupe="1")
+        await run.__aenter__()
+        assert await patient(run, [True, False]) is True
+        ledger._heartbeat.remove(run._scope)
+
+    asyncio.run(first())
+    world.expire_leases()
+
+    async def again():
+        async with world.worker().run("a", conversation="c", dedupe="1") as run:
+            assert await run.astep("s", lambda: pytest.fail("ran again")) is True
+
+    asyncio.run(again())
+    assert [event["outcome"] for event in facts(ledger, "c", "step.finished")] == ["cancelled", "ok"]
+    assert len({event.header.step_id for event in ledger.events("c", types=["step.finished"])}) == 1
