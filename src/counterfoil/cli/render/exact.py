@@ -13,6 +13,9 @@ from counterfoil.cli.render.times import clock, moment
 from counterfoil.cli.render.values import shown
 from counterfoil.flow.event import ContentState, Event
 
+TYPE_COLUMN_FROM: Final = 80
+"""From this width on the types of events stand in a column of their own."""
+
 STATES: Final[Mapping[ContentState, str]] = {
     "none": "this event has no content",
     "present": "present",
@@ -31,10 +34,10 @@ def event_line(event: Event, columns: int) -> Line:
         return head + Span(f"✗ {said}", "failure")
     name = marked(event.type)
     fields = " ".join(f"{marked(key)}={shown(value)}" for key, value in event.data.items())
-    line = head + Span(f"{name:<24}", "strong") + " "
+    line = head + Span(f"{name:<24}" if columns >= TYPE_COLUMN_FROM else name, "strong") + " "
     gone = LOOKS.get(event.content_state)
     tail = Span(f" {gone[0]}", gone[1]) if gone else Span("")
-    return line + Span(cut(fields, max(columns - line.width - width(tail.text), 10)), "quiet") + tail
+    return line + Span(cut(fields, max(columns - line.width - width(tail.text), 0)), "quiet") + tail
 
 
 def event_lines(event: Event, columns: int) -> Iterator[Line]:

@@ -99,6 +99,8 @@ def _claimed(build: Build, event: Event) -> None:
     if cause in ("takeover", "recovery"):
         note.detail.append(Span("the worker before is silent, and fenced off from here on"))
     note.aside += _worker(content.values)
+    if event.header.run_id is not None:
+        build.tokens[event.header.run_id] = int(data.get("fencing_token", 0))
 
 
 def _suspended(build: Build, event: Event) -> None:

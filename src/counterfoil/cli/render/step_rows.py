@@ -16,7 +16,7 @@ from counterfoil.cli.render.times import count
 from counterfoil.cli.render.values import named, shown
 from counterfoil.flow.event import Event
 
-_UNKNOWN: Final = "a tool without a name"
+_UNKNOWN: Final = "a step without a name"
 
 
 @dataclass(slots=True)
@@ -53,7 +53,7 @@ def _started(build: Build, event: Event) -> None:
 
 
 def _title(kind: str, event: Event, content: Content) -> tuple[str, str]:
-    name = marked(name_of(content, str(event.data.get("name", "")))).replace("unknown", _UNKNOWN)
+    name = marked(name_of(content, str(event.data.get("name", "")))) or _UNKNOWN
     return ("○", "model") if kind == "model" else ("▪", name) if kind == "tool" else ("▫", name)
 
 
@@ -203,9 +203,11 @@ def _imported(build: Build, event: Event) -> None:
     kind = str(event.data.get("kind", ""))
     if kind == "response_part":
         text = content.spoken("message")
-        row = build.note(event, "◁", "assistant" if text else "")
-        row.text = text
-        say(row.detail, content, ("message",))
+        if text or content.gone is not None:
+            # A later line that holds only calls says nothing: the calls have rows of their own.
+            row = build.note(event, "◁", "assistant")
+            row.text = text
+            say(row.detail, content, ("message",))
         return
     row = build.note(event, "·", "record")
     name = marked(name_of(content, kind)).replace("_", " ")

@@ -10,7 +10,7 @@ from counterfoil.cli.render.building import Build
 from counterfoil.cli.render.fold import fold
 from counterfoil.cli.render.line import Span
 from counterfoil.cli.render.marks import marked
-from counterfoil.cli.render.model import Gap, Note, Timeline
+from counterfoil.cli.render.model import Gap, Timeline
 from counterfoil.cli.render.values import shown
 from counterfoil.flow.event import Event
 
@@ -43,8 +43,7 @@ def timeline(
         _take(build, event)
     effect_rows.finish(build)
     step_rows.finish(build)
-    rows = [row for row in build.rows if not (isinstance(row, Note) and not row.title)]
-    return Timeline(fold(rows) if folded else rows, build.first, build.last, build.events)
+    return Timeline(fold(build.rows) if folded else build.rows, build.first, build.last, build.events)
 
 
 def _take(build: Build, event: Event) -> None:
