@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -261,7 +260,7 @@ class Ledger:
                 yield event
             if not follow:
                 return
-            time.sleep(TAIL_STEP_S)
+            self.ports.sleep(TAIL_STEP_S)
 
     def runs(
         self, stream: str | None = None, state: str | None = None, limit: int | None = None

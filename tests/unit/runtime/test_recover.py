@@ -214,3 +214,41 @@ def test_recovery_is_restartable_after_a_crash_of_its_own(world, ledger, provide
         world.worker().recover()
     world.clock.advance(3_600_000)
     assert [effect.state for effect in world.worker().recover().effects] == ["succeeded"]
+
+
+def lookups(ledger):
+    """The outcomes that were learnt by asking."""
+    observed = facts(ledger, "c", "effect.observed")
+    return [event["outcome"] for event in observed if event["source"] == "lookup"]
+
+
+def test_two_recoveries_at_once_ask_the_provider_once(world, ledger, provider):
+    asked, other = [], world.worker()
+
+    def find(idempotency_key):
+        asked.append(idempotency_key)
+        if len(asked) == 1:
+            (effect,) = other.recover().effects
+            assert effect.done == "live"
+        return counterfoil.Found("succeeded", "p_1")
+
+    killed_in_the_call(world, ledger, provider.tool(counterfoil.by_lookup(find)))
+    (effect,) = world.worker().recover().effects
+    assert (effect.done, len(asked)) == ("decided", 1)
+    assert lookups(ledger) == ["succeeded"]
+
+
+def test_a_recovery_that_was_overtaken_records_nothing_more(world, ledger, provider):
+    asked, other = [], world.worker()
+
+    def slow(idempotency_key):
+        asked.append(idempotency_key)
+        if len(asked) == 1:
+            world.clock.advance(3_600_000)
+            assert [effect.done for effect in other.recover().effects] == ["decided"]
+        return counterfoil.Found("succeeded", "p_1")
+
+    killed_in_the_call(world, ledger, provider.tool(counterfoil.by_lookup(slow)))
+    (effect,) = world.worker().recover().effects
+    assert effect.done in {"live", "nothing"}
+    assert lookups(ledger) == ["succeeded"]

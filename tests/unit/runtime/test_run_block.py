@@ -6,7 +6,16 @@ import pytest
 
 import counterfoil
 from counterfoil.effects.registry import own_tools
-from counterfoil.errors import KeyWithheld, ModelFailed, NoRun, RunClosed, RunStopped, RunWaiting, StoreIO
+from counterfoil.errors import (
+    KeyWithheld,
+    ModelFailed,
+    NoRun,
+    RunClosed,
+    RunStopped,
+    RunWaiting,
+    StoreIO,
+    WrongSequence,
+)
 from counterfoil.flow.context import scope_or_none
 from counterfoil.flow.requests import Entry, UnitDraft
 from tests.running import facts, types_of
@@ -64,6 +73,7 @@ def test_a_person_the_input_is_about_has_a_key_of_their_own(ledger):
         (KeyboardInterrupt(), "interrupted"),
         (SystemExit(1), "shutdown"),
         (ModelFailed("down"), "provider_failure"),
+        (WrongSequence("the world moved"), "storage_conflict"),
         (ExceptionGroup("both", [ModelFailed("a"), ModelFailed("b")]), "provider_failure"),
         (ExceptionGroup("both", [ModelFailed("a"), ValueError("b")]), "runtime_failure"),
     ],

@@ -15,20 +15,28 @@ from tests.running import facts
 pytestmark = pytest.mark.processes
 
 
-def run_script(tmp_path, body):
-    """Run a program that ends by a signal it sends itself; returns its exit code and the ledger it leaves."""
-    script = tmp_path / "program.py"
-    head = (
-        f"import asyncio, os, signal, counterfoil\nledger = counterfoil.open({str(tmp_path / 'ledger')!r})\n"
-    )
-    script.write_text(head + textwrap.dedent(body))
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, check=False)
-    return done, counterfoil.open(tmp_path / "ledger", create=False)
+@pytest.fixture
+def run_script(tmp_path):
+    """Runs a program that ends by a signal it sends itself; returns how it ended and the ledger it leaves."""
+    opened = []
+
+    def run(body):
+        script = tmp_path / "program.py"
+        place = tmp_path / "ledger"
+        head = f"import asyncio, os, signal, counterfoil\nledger = counterfoil.open({str(place)!r})\n"
+        script.write_text(head + textwrap.dedent(body))
+        command = [sys.executable, script]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        opened.append(counterfoil.open(place, create=False))
+        return done, opened[-1]
+
+    yield run
+    for ledger in opened:
+        ledger.close()
 
 
-def test_a_sync_run_ends_as_shutdown_and_the_program_may_clean_up(tmp_path):
+def test_a_sync_run_ends_as_shutdown_and_the_program_may_clean_up(run_script):
     done, ledger = run_script(
-        tmp_path,
         """
         try:
             with ledger.run("a", conversation="c"):
@@ -42,9 +50,8 @@ def test_a_sync_run_ends_as_shutdown_and_the_program_may_clean_up(tmp_path):
     assert facts(ledger, "c", "run.finished")[0]["terminal"] == "shutdown"
 
 
-def test_async_runs_end_as_shutdown_before_the_process_does(tmp_path):
+def test_async_runs_end_as_shutdown_before_the_process_does(run_script):
     done, ledger = run_script(
-        tmp_path,
         """
         async def agent(name):
             async with ledger.run("a", conversation=name):
@@ -65,9 +72,8 @@ def test_async_runs_end_as_shutdown_before_the_process_does(tmp_path):
         assert facts(ledger, name, "run.finished")[0]["terminal"] == "shutdown"
 
 
-def test_an_interrupt_of_asyncio_run_ends_its_runs_as_interrupted(tmp_path):
+def test_an_interrupt_of_asyncio_run_ends_its_runs_as_interrupted(run_script):
     done, ledger = run_script(
-        tmp_path,
         """
         async def main():
             async with ledger.run("a", conversation="c"):
@@ -84,9 +90,8 @@ def test_an_interrupt_of_asyncio_run_ends_its_runs_as_interrupted(tmp_path):
     assert facts(ledger, "c", "run.finished")[0]["terminal"] == "interrupted"
 
 
-def test_a_program_with_a_handler_of_its_own_decides_itself(tmp_path):
+def test_a_program_with_a_handler_of_its_own_decides_itself(run_script):
     done, ledger = run_script(
-        tmp_path,
         """
         signal.signal(signal.SIGTERM, lambda number, frame: print("mine"))
         with ledger.run("a", conversation="c"):
@@ -97,9 +102,8 @@ def test_a_program_with_a_handler_of_its_own_decides_itself(tmp_path):
     assert facts(ledger, "c", "run.finished")[0]["terminal"] == "success"
 
 
-def test_the_signal_is_as_it_was_when_no_run_is_open(tmp_path):
+def test_the_signal_is_as_it_was_when_no_run_is_open(run_script):
     done, _ = run_script(
-        tmp_path,
         """
         with ledger.run("a", conversation="c"):
             assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
