@@ -29,6 +29,8 @@ from counterfoil.store.rows import (
 )
 from counterfoil.store.unit import StreamAppend, Unit
 
+SHAPES_MAX: Final = 1024
+"""Combinations of types remembered for each table."""
 INTEGER_MIN: Final = -(1 << 63)
 INTEGER_MAX: Final = (1 << 63) - 1
 EVENT_OVERHEAD_BYTES: Final = 400
@@ -39,11 +41,11 @@ _NO_IDS: Final[frozenset[str]] = frozenset()
 
 @dataclass(slots=True)
 class RowStep:
-    """One row change as statement and parameters; ``late`` if a sequence or time must be filled in."""
+    """One row change as statement and parameters; ``late`` are the places where the writer must fill something in."""
 
     sql: str | Bulk
     params: tuple[Any, ...]
-    late: bool
+    late: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
@@ -87,12 +89,8 @@ def check_key(table: RowTable, key: Key) -> None:
         raise InvalidUnit(
             f"a key of {table.spec.name} is {names}; got {len(key)} values", table=table.spec.name
         )
-    for name, cell in zip(names, key, strict=True):
-        if cell is None:
-            raise InvalidUnit(
-                f"the key column {table.spec.name}.{name} cannot be empty", table=table.spec.name
-            )
-        _check_cell(table, table.columns[name], cell, _NO_IDS)
+    shape = _shape_of(table, names, key, whole=True)
+    _check_values(table, names, key, shape, _NO_IDS)
 
 
 def _plan(tables: RowTables, unit: Unit) -> Job:
@@ -135,108 +133,116 @@ def _check_events(unit: Unit) -> tuple[set[str], int]:
 def _row_step(table: RowTable, change: RowChange, event_ids: set[str] | frozenset[str]) -> RowStep:
     match change:
         case Put(_, values):
-            return _put_step(table, values, event_ids)
+            if not values.keys() <= table.columns.keys():
+                raise _undeclared(table, values)
+            cells = tuple(map(values.get, table.names))
+            shape = _shape_of(table, table.names, cells, whole=True)
+            _check_values(table, table.names, cells, shape, event_ids)
+            return RowStep(table.put, cells, shape.late)
         case Patch(_, key, values, only_in):
-            check_key(table, key)
-            if only_in:
-                _check_state_column(table)
-            late = _check_patch(table, values, event_ids)
-            sql = table.patch(tuple(values), len(only_in))
-            return RowStep(sql, (*values.values(), *key, *sorted(only_in)), late)
+            return _patch_step(table, key, values, only_in, event_ids)
         case Remove(_, key):
             check_key(table, key)
-            return RowStep(table.remove, key, late=False)
+            return RowStep(table.remove, key, ())
 
 
-def _put_step(
-    table: RowTable, values: Mapping[str, CellSource], event_ids: set[str] | frozenset[str]
+def _patch_step(
+    table: RowTable,
+    key: Key,
+    values: Mapping[str, CellSource],
+    only_in: frozenset[str],
+    event_ids: set[str] | frozenset[str],
 ) -> RowStep:
-    late = False
-    cells = []
-    known = 0
-    for name, plain_type in table.plain:
-        cell = values.get(name)
-        cells.append(cell)
-        if cell is not None or name in values:
-            known += 1
-        if type(cell) is plain_type and (
-            cell.isascii() if plain_type is str else plain_type is bytes or INTEGER_MIN <= cell <= INTEGER_MAX  # type: ignore[union-attr, operator]  # its type was just looked at
-        ):
-            continue
-        column = table.columns[name]
+    check_key(table, key)
+    if only_in:
+        _check_state_column(table)
+    if not values.keys() <= table.columns.keys():
+        raise _undeclared(table, values)
+    names, cells = tuple(values), tuple(values.values())
+    shape = _shape_of(table, names, cells, whole=False)
+    _check_values(table, names, cells, shape, event_ids)
+    return RowStep(table.patch(names, len(only_in)), (*cells, *key, *sorted(only_in)), shape.late)
+
+
+# ---- cells: what depends on their types is checked once for each combination, the values every time ---------------
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Where a row change of these types holds text, integers, and cells that only the writer can fill in."""
+
+    texts: tuple[int, ...]
+    integers: tuple[int, ...]
+    late: tuple[int, ...]
+
+
+def _shape_of(
+    table: RowTable, names: tuple[str, ...], cells: tuple[CellSource, ...], *, whole: bool
+) -> Shape:
+    """The shape of a change; ``whole`` for a full row, otherwise a patch. Raises InvalidUnit for a wrong type."""
+    types = tuple(map(type, cells))
+    known = table.shapes.get((names, types, whole))
+    if known is None:
+        if len(table.shapes) >= SHAPES_MAX:
+            table.shapes.clear()
+        known = table.shapes[names, types, whole] = _new_shape(table, names, cells, whole=whole)
+    assert isinstance(known, Shape)
+    return known
+
+
+def _new_shape(
+    table: RowTable, names: tuple[str, ...], cells: tuple[CellSource, ...], *, whole: bool
+) -> Shape:
+    texts, integers, late = [], [], []
+    for place, (name, cell) in enumerate(zip(names, cells, strict=True)):
+        column, in_key = table.columns[name], name in table.spec.key
+        if in_key and not whole:
+            raise _refused(table, name, "is part of the key, which a patch cannot change")
         if cell is None:
-            if column.required or name in table.spec.key:
-                raise InvalidUnit(
-                    f"a row of {table.spec.name} needs a value in {name}", table=table.spec.name
-                )
-        elif _check_cell(table, column, cell, event_ids):
-            late = True
-            if name in table.spec.key:
-                raise InvalidUnit(
-                    f"the key of {table.spec.name} must be known before the append", table=table.spec.name
-                )
-    if known != len(values):
-        raise _undeclared(table, next(name for name in values if name not in table.columns))
-    return RowStep(table.put, tuple(cells), late)
+            if column.required or in_key:
+                raise _refused(table, name, "needs a value")
+        elif isinstance(cell, SequenceOf | RecordedAtOf):
+            if in_key:
+                raise _refused(table, name, "is part of the key, which must be known before the append")
+            _check_type(table, column, int)
+            late.append(place)
+        else:
+            _check_type(table, column, type(cell))
+            if isinstance(cell, str):
+                texts.append(place)
+            elif isinstance(cell, int):
+                integers.append(place)
+    return Shape(tuple(texts), tuple(integers), tuple(late))
 
 
-def _check_patch(
-    table: RowTable, values: Mapping[str, CellSource], event_ids: set[str] | frozenset[str]
-) -> bool:
-    late = False
-    for name, cell in values.items():
-        column = table.columns.get(name)
-        if column is None:
-            raise _undeclared(table, name)
-        if name in table.spec.key:
-            raise InvalidUnit(
-                f"a patch cannot change the key column {table.spec.name}.{name}", table=table.spec.name
-            )
-        if cell is None:
-            if column.required:
-                raise InvalidUnit(
-                    f"the column {table.spec.name}.{name} cannot be empty", table=table.spec.name
-                )
-        elif _check_cell(table, column, cell, event_ids):
-            late = True
-    return late
+def _check_type(table: RowTable, column: Column, got: type) -> None:
+    if got is bool or not issubclass(got, PYTHON_TYPES[column.type]):
+        raise _refused(table, column.name, f"holds {column.type}, not {got.__name__}")
 
 
-def _check_cell(
-    table: RowTable, column: Column, cell: CellSource, event_ids: set[str] | frozenset[str]
-) -> bool:
-    """Refuse a cell of another type than declared; whether the writer must fill it in."""
-    if isinstance(cell, SequenceOf | RecordedAtOf):
-        if column.type != "integer":
-            raise _wrong_type(table, column, "integer")
-        if cell.event_id not in event_ids:
-            raise InvalidUnit(
-                f"{table.spec.name}.{column.name} refers to an event that is not in this unit",
-                event_id=cell.event_id,
-            )
-        return True
-    if not isinstance(cell, PYTHON_TYPES[column.type]) or isinstance(cell, bool):
-        raise _wrong_type(table, column, type(cell).__name__)
-    if isinstance(cell, int) and not INTEGER_MIN <= cell <= INTEGER_MAX:
-        raise InvalidUnit(
-            f"{table.spec.name}.{column.name} holds integers of 64 bits",
-            table=table.spec.name,
-            column=column.name,
-        )
-    if isinstance(cell, str) and not cell.isascii():
-        _check_text(table, column, cell)
-    return False
+def _check_values(
+    table: RowTable,
+    names: tuple[str, ...],
+    cells: tuple[Any, ...],
+    shape: Shape,
+    event_ids: set[str] | frozenset[str],
+) -> None:
+    for place in shape.integers:
+        if not INTEGER_MIN <= cells[place] <= INTEGER_MAX:
+            raise _refused(table, names[place], "holds integers of 64 bits")
+    for place in shape.late:
+        if cells[place].event_id not in event_ids:
+            raise _refused(table, names[place], "refers to an event that is not in this unit")
+    if not "".join([cells[place] for place in shape.texts]).isascii():
+        for place in shape.texts:
+            _check_text(table, names[place], cells[place])
 
 
-def _check_text(table: RowTable, column: Column, text: str) -> None:
+def _check_text(table: RowTable, name: str, text: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise InvalidUnit(
-            f"{table.spec.name}.{column.name} cannot hold half a surrogate pair",
-            table=table.spec.name,
-            column=column.name,
-        ) from None
+        raise _refused(table, name, "cannot hold half a surrogate pair") from None
 
 
 def _guard_step(table: RowTable, guard: Guard) -> GuardStep:
@@ -253,15 +259,12 @@ def _check_state_column(table: RowTable) -> None:
         )
 
 
-def _undeclared(table: RowTable, name: str) -> InvalidUnit:
+def _undeclared(table: RowTable, values: Mapping[str, CellSource]) -> InvalidUnit:
+    name = next(name for name in values if name not in table.columns)
     return InvalidUnit(
         f"table {table.spec.name} declares no column {name!r}", table=table.spec.name, column=name
     )
 
 
-def _wrong_type(table: RowTable, column: Column, got: str) -> InvalidUnit:
-    return InvalidUnit(
-        f"{table.spec.name}.{column.name} holds {column.type}, not {got}",
-        table=table.spec.name,
-        column=column.name,
-    )
+def _refused(table: RowTable, name: str, why: str) -> InvalidUnit:
+    return InvalidUnit(f"{table.spec.name}.{name} {why}", table=table.spec.name, column=name)

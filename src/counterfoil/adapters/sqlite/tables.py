@@ -32,7 +32,7 @@ class RowTable:
     spec: TableSpec
     names: tuple[str, ...] = field(init=False)
     columns: dict[str, Column] = field(init=False)
-    plain: tuple[tuple[str, type], ...] = field(init=False)
+    shapes: dict[Any, object] = field(init=False, default_factory=dict)
     put: Bulk = field(init=False)
     get: str = field(init=False)
     remove: str = field(init=False)
@@ -46,7 +46,6 @@ class RowTable:
         table, key = PREFIX + self.spec.name, self.spec.key
         self.columns = {column.name: column for column in self.spec.columns}
         self.names = tuple(self.columns)
-        self.plain = tuple((name, PYTHON_TYPES[column.type]) for name, column in self.columns.items())
         self.all_columns = (*self.names, VERSION_COLUMN)
         here = _equal(key, " AND ")
         changed = [f"{_q(name)} = excluded.{_q(name)}" for name in self.names if name not in key]

@@ -19,7 +19,7 @@ from counterfoil.core.forms import time_text
 from counterfoil.core.genesis import Genesis
 from counterfoil.core.limits import SEQUENCE_MAX
 from counterfoil.errors import InvalidUnit
-from counterfoil.store.rows import RecordedAtOf, SequenceOf
+from counterfoil.store.rows import SequenceOf
 from counterfoil.store.unit import Position, Receipt
 
 ADD_EVENTS: Final = Bulk(
@@ -152,7 +152,7 @@ class WriteTransaction:
             if step.late:
                 if places is None:
                     places = {place.event_id: place for place in positions}
-                params = tuple([_filled(cell, places) for cell in params])
+                params = _filled(params, step.late, places)
             if self._rows and self._rows[-1][0] is step.sql:
                 self._rows[-1][1].append(params)
             else:
@@ -227,10 +227,11 @@ class WriteTransaction:
         self._heads, self._moved = mark
 
 
-def _filled(cell: Any, places: dict[str, Position]) -> Any:
-    """A cell that stood for what only the writer knows."""
-    if isinstance(cell, SequenceOf):
-        return places[cell.event_id].sequence
-    if isinstance(cell, RecordedAtOf):
-        return places[cell.event_id].recorded_at_ms
-    return cell
+def _filled(params: tuple[Any, ...], late: tuple[int, ...], places: dict[str, Position]) -> tuple[Any, ...]:
+    """The parameters with what only the writer knows in its places."""
+    cells = list(params)
+    for at in late:
+        cell = cells[at]
+        place = places[cell.event_id]
+        cells[at] = place.sequence if type(cell) is SequenceOf else place.recorded_at_ms
+    return tuple(cells)
