@@ -261,7 +261,6 @@ class Keyring:
                 # A key-encryption key is not at hand also because a rotation has just destroyed it.
                 if isinstance(error, KeyWithheld) and self.epoch() == epoch:
                     raise
-                self.forget()
         raise EpochMoved(f"the epoch moved {EPOCH_TRIES_MAX} times while a key was being made")
 
     def _wrapped(self, stream_id: str, key_id: str, data_key: bytes, kek_id: str) -> KeyRow:

@@ -44,7 +44,6 @@ def rotate(keyring: Keyring) -> Rotation:
             keyring.store.replace(keyring.tenant, after, keys, links)
         except EpochMoved:
             continue
-        keyring.forget()
         return Rotation(before, after, _unwrapped_once(keyring, after))
     raise EpochMoved(f"keys were made {TRIES_MAX} times while the epoch was rotated", kek_id=before)
 

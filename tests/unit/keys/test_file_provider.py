@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from pathlib import Path
 
 import pytest
 
@@ -170,6 +171,35 @@ def test_the_key_and_then_its_name_are_synced(provider, monkeypatch):
     assert synced == [(False, 1), (True, 2)]
 
 
+def test_a_new_directory_is_synced_in_its_parent(provider, monkeypatch):
+    synced, real = [], os.fsync
+
+    def watch(handle):
+        synced.append(os.fstat(handle).st_ino)
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", watch)
+    kek_id = provider.new_epoch()
+    wanted = (provider.directory.parent, provider.directory / kek_id, provider.directory)
+    assert synced == [path.stat().st_ino for path in wanted]
+
+
+def test_a_disk_that_takes_half_a_key_leaves_none(provider, monkeypatch):
+    monkeypatch.setattr(os, "write", lambda handle, text: len(text) - 1)
+    with pytest.raises(KeyWithheld):
+        provider.new_epoch()
+    assert list(provider.directory.iterdir()) == []
+
+
+def test_no_file_stays_open(provider):
+    def used():
+        kek_id = provider.new_epoch()
+        provider.wrap(kek_id, DATA_KEY)
+        return len(list(Path("/dev/fd").iterdir()))
+
+    assert used() == used()
+
+
 def test_a_destroyed_key_is_gone_and_the_others_stay(provider):
     epochs = [provider.new_epoch() for _ in range(3)]
     wrapped = provider.wrap(epochs[0], DATA_KEY)
@@ -178,6 +208,45 @@ def test_a_destroyed_key_is_gone_and_the_others_stay(provider):
     assert provider.epochs() == epochs[1:]
     with pytest.raises(KeyWithheld):
         provider.unwrap(epochs[0], wrapped)
+
+
+def test_the_bytes_of_a_destroyed_key_are_overwritten_and_its_name_is_taken_away(
+    provider, tmp_path, monkeypatch
+):
+    kek_id = provider.new_epoch()
+    provider.new_epoch()
+    (tmp_path / "another name").hardlink_to(provider.directory / kek_id)
+    synced, real = [], os.fsync
+
+    def watch(handle):
+        synced.append((stat.S_ISDIR(os.fstat(handle).st_mode), len(provider.epochs())))
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", watch)
+    provider.destroy(kek_id)
+    assert (tmp_path / "another name").read_bytes() == b"0" * 64 + b"\n"
+    assert synced == [(False, 2), (True, 1)]
+
+
+def test_a_key_that_cannot_be_destroyed_is_said(provider, monkeypatch):
+    kek_id = provider.new_epoch()
+    provider.new_epoch()
+
+    def fail(handle):
+        raise OSError(5, "input/output error")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(KeyWithheld, match="input/output error"):
+        provider.destroy(kek_id)
+
+
+def test_a_place_that_is_no_directory_is_withheld(tmp_path, ids):
+    place = tmp_path / "kek"
+    place.write_text("not a directory")
+    provider = FileKeyProvider(place, ids)
+    for call in (provider.current, provider.new_epoch):
+        with pytest.raises(KeyWithheld):
+            call()
 
 
 def test_the_current_key_is_not_destroyed(provider):

@@ -71,6 +71,7 @@ def test_every_edited_column_of_a_link_is_found(filled, store, ids, column):
     store._rows.links[place] = replace(link, **changes)
     (fault,) = inspect(filled)
     assert fault.key_id == store._rows.links[place].key_id
+    assert not fault.withheld
 
 
 def test_an_edited_epoch_is_found(filled, store):

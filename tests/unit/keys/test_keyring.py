@@ -11,7 +11,9 @@ from counterfoil.adapters.memory import MemoryKeyStore
 from counterfoil.core.genesis import make_genesis
 from counterfoil.core.keyed import KeyMaterial, index_value, key_check
 from counterfoil.errors import (
+    EpochMoved,
     InternalError,
+    InvalidId,
     KeyDamaged,
     KeyMissing,
     KeyStoreMissing,
@@ -55,6 +57,26 @@ def test_no_key_is_handed_out_when_the_store_fails(keyring, store, stream_id, mo
     monkeypatch.setattr(store, "put", full)
     with pytest.raises(StoreFull):
         keyring.new_stream_key(stream_id)
+
+
+def test_what_is_no_stream_gets_no_key(keyring, store):
+    for make in (keyring.new_stream_key, keyring.index_key, lambda name: keyring.subject_key(name, "ann")):
+        with pytest.raises(InvalidId):
+            make("not a stream")
+    assert store.scan() == []
+
+
+def test_an_epoch_that_moves_again_and_again_is_given_up(keyring, store, stream_id, monkeypatch):
+    tries = []
+
+    def moved(keys, subjects=()):
+        tries.append(keys)
+        raise EpochMoved("moved, says the test")
+
+    monkeypatch.setattr(store, "put", moved)
+    with pytest.raises(EpochMoved, match="5 times"):
+        keyring.new_stream_key(stream_id)
+    assert len(tries) == 5
 
 
 def test_every_key_is_another_one(keyring, stream_id):
@@ -334,6 +356,27 @@ def test_who_comes_second_takes_the_index_key_of_who_came_first(
     monkeypatch.setattr(store, "put", overtaken)
     assert [first.index_key(stream_id)] == found
     assert len(store.of_stream(stream_id)) == 1
+
+
+def test_an_index_key_that_the_store_does_not_take_is_an_error(keyring, store, stream_id, monkeypatch):
+    def refuse(keys, subjects=()):
+        raise InternalError("refused, says the test")
+
+    monkeypatch.setattr(store, "put", refuse)
+    with pytest.raises(InternalError, match="says the test"):
+        keyring.index_key(stream_id)
+
+
+def test_the_index_key_is_looked_up_once_in_sixty_seconds(keyring, store, provider, clock, stream_id):
+    keyring.index_key(stream_id)
+    looked_up = provider.unwrapped
+    for _ in range(5):
+        keyring.index_key(stream_id)
+        keyring.index("effect", "refund:1")
+    assert provider.unwrapped == looked_up
+    clock.advance(int(CACHE_S * 1000))
+    keyring.index("effect", "refund:1")
+    assert provider.unwrapped == looked_up + 1
 
 
 def test_an_index_value_before_the_index_key_is_our_own_fault(keyring):

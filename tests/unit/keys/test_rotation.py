@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from counterfoil.abc import KeyRow
@@ -58,6 +60,26 @@ def test_an_older_copy_of_the_key_store_opens_nothing_once_the_epoch_is_destroye
             filled.unwrap(row)
     assert len(provider.epochs()) == 1
     assert list(inspect(filled)) == []
+
+
+def test_nothing_derived_from_a_destroyed_epoch_is_kept(filled):
+    epoch = filled.epoch()
+    filled.link_keys(epoch)
+    rotate(filled)
+    destroy_epoch(filled, epoch)
+    with pytest.raises(KeyWithheld):
+        filled.link_keys(epoch)
+
+
+def test_a_store_that_keeps_other_bytes_than_it_was_given_is_found_out(filled, store, monkeypatch):
+    real = store.replace
+
+    def careless(tenant, epoch, keys, subjects):
+        real(tenant, epoch, [replace(key, wrapped=bytes(40)) for key in keys], subjects)
+
+    monkeypatch.setattr(store, "replace", careless)
+    with pytest.raises(KeyDamaged):
+        rotate(filled)
 
 
 def test_an_epoch_in_use_is_not_destroyed(filled, provider):
@@ -163,7 +185,7 @@ def test_a_provider_that_makes_no_keys_rotates_to_the_one_it_was_given(store, cl
     environment = {VARIABLE: f"{old}={'ab' * 32}"}
     keyring = Keyring(store, EnvironmentKeyProvider(environment=environment), clock, ids)
     key_id = keyring.new_stream_key(ids.new("str")).key_id
-    with pytest.raises(KeyWithheld):
+    with pytest.raises(KeyWithheld, match="in use"):
         rotate(keyring)
     environment[VARIABLE] += f",{new}={'cd' * 32}"
     assert rotate(keyring) == Rotation(old, new, 1)

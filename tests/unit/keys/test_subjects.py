@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hmac
 import threading
 from dataclasses import replace
 
 import pytest
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from counterfoil.errors import ContentDamaged, InvalidForm
 from counterfoil.keys.environment import EnvironmentKeyProvider
@@ -43,6 +45,30 @@ def test_another_keyring_finds_the_same_key(keyring, store, provider, clock, ids
     key_id = keyring.subject_key(stream_id, PERSON).key_id
     assert Keyring(store, provider, clock, ids).subject_key(stream_id, PERSON).key_id == key_id
     assert len(store.of_stream(stream_id)) == 1
+
+
+def test_a_person_who_is_known_is_not_put_again(keyring, store, provider, clock, ids, stream_id, monkeypatch):
+    key_id = keyring.subject_key(stream_id, PERSON).key_id
+    monkeypatch.setattr(store, "put", None)
+    for other in (keyring, Keyring(store, provider, clock, ids)):
+        assert other.subject_key(stream_id, PERSON).key_id == key_id
+
+
+def test_who_comes_second_takes_the_key_of_who_came_first(
+    store, provider, clock, ids, stream_id, monkeypatch
+):
+    first, second = (Keyring(store, provider, clock, ids) for _ in range(2))
+    first.new_stream_key(ids.new("str"))
+    real, found = store.put, []
+
+    def overtaken(keys, subjects=()):
+        monkeypatch.setattr(store, "put", real)
+        found.append(second.subject_key(stream_id, PERSON).key_id)
+        real(keys, subjects)
+
+    monkeypatch.setattr(store, "put", overtaken)
+    assert [first.subject_key(stream_id, PERSON).key_id] == found
+    assert [row.key_id for row in store.of_stream(stream_id)] == found
 
 
 def test_a_person_of_another_tenant_is_another_person(keyring, store, provider, clock, ids, stream_id):
@@ -130,6 +156,20 @@ def test_a_lookup_differs_by_key_encryption_key_tenant_and_person(provider, link
     }
     assert len(lookups) == 4
     assert link_keys.lookup("default", PERSON) in lookups
+
+
+def test_a_box_is_a_nonce_and_what_aes_gcm_makes_of_tenant_and_person(provider, link_keys, ids):
+    key_id = ids.new("dk")
+    box = link_keys.link(key_id, "default", PERSON).box
+    cipher = AESGCM(provider.derive(link_keys.kek_id, "subject-box"))
+    context = f'["counterfoil/subject/v1","{key_id}"]'.encode()
+    assert cipher.decrypt(box[:12], box[12:], context) == f'["default","{PERSON}"]'.encode()
+
+
+def test_a_lookup_is_the_hmac_of_tenant_and_person(provider, link_keys):
+    key = provider.derive(link_keys.kek_id, "subject-lookup")
+    text = f'["counterfoil/subject/v1","default","{PERSON}"]'.encode()
+    assert link_keys.lookup("default", PERSON) == hmac.digest(key, text, "sha256")
 
 
 def test_two_boxes_of_one_person_do_not_look_alike(link_keys, ids):

@@ -151,6 +151,13 @@ class LeaseContract(ContractCase):
         assert head is not None
         assert (head.sequence, head.token, head.lease) == (1, 1, claimed.lease)
 
+    def test_a_claim_whose_unit_does_not_create_its_stream_does_not_find_it(self) -> None:
+        stream, other = SampleStream(self.ids), SampleStream(self.ids)
+        for unit in (stream.unit(stream.event()), other.unit(other.event(), create=True)):
+            with pytest.raises(StreamNotFound):
+                self.claim(stream, unit=unit)
+        assert self.store.streams() == []
+
     def test_a_claim_may_record_for_a_second_stream(self) -> None:
         stream, other = self.new_stream(), self.new_stream()
         self.claim(

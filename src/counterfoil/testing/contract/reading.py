@@ -23,6 +23,7 @@ CALLS: dict[str, Callable[[Store, SampleStream], object]] = {
     "select": lambda store, _: store.select(PARCEL.name),
     "feed": lambda store, _: store.feed(),
     "checkpoint": lambda store, stream: store.checkpoint(stream.stream_id, "totals", 1),
+    "snapshot": lambda store, _: store.snapshot().__enter__(),
     "strays": lambda store, _: store.strays(),
     "append": lambda store, stream: store.append([stream.unit(stream.event())]).result(DEADLINE_S),
     "claim": lambda store, stream: store.claim(stream.stream_id, "owner", 1000, 0),
