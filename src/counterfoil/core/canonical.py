@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 import msgspec
 import orjson
 
-from counterfoil.core.guard import is_plain, same_order
+from counterfoil.core.guard import is_plain, same_order, spell_floats
 from counterfoil.core.limits import HEADER_INTEGER_MAX, NESTING_MAX
 from counterfoil.core.numerals import float_text, integer_text
 from counterfoil.core.paths import Path, path_text
@@ -45,11 +45,13 @@ def encode(value: JSON) -> bytes:
     """The canonical text of a JSON value (FORMAT 2).
 
     Raises NotEncodable, TooDeep, IntegerTooLong or DuplicateMember with ``path``. The quick encoder is used only
-    after the input was seen to hold nothing that it writes differently; everything else takes the exact one.
+    after the input was seen to hold nothing that it writes differently, or such floats alone, which are then spelled
+    out for it; everything else takes the exact one.
     """
-    if is_plain(value):
+    quick = value if is_plain(value) else spell_floats(value)
+    if quick is not None or value is None:
         try:
-            text = orjson.dumps(value, option=_OPTIONS)
+            text = orjson.dumps(quick, option=_OPTIONS)
         except TypeError:
             return encode_exactly(value)
         if text.isascii() or same_order(value, text):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Any, Final
 
+import orjson
+
 from counterfoil.core.limits import NESTING_MAX, VALUES_MAX
+from counterfoil.core.numerals import float_text
 
 # Between these magnitudes a float with a fraction has the same digits, without exponent, in ECMAScript and in
 # every version of orjson. Whole floats (1.0), minus zero, tiny and huge ones differ; NaN would become null.
@@ -34,12 +38,8 @@ def is_plain(value: Any) -> bool:
             elif kind is list:
                 below += item
             elif kind is float:
-                if (
-                    not (_FLOAT_MIN <= item < _FLOAT_MAX or -_FLOAT_MAX < item <= -_FLOAT_MIN)
-                    or item.is_integer()
-                ):
+                if not _is_harmless(item):
                     return False
-                continue
             elif kind is bool or item is None:
                 continue
             else:
@@ -50,6 +50,44 @@ def is_plain(value: Any) -> bool:
             return True
         level = below
     return False
+
+
+def _is_harmless(value: float) -> bool:
+    return (
+        _FLOAT_MIN <= value < _FLOAT_MAX or -_FLOAT_MAX < value <= -_FLOAT_MIN
+    ) and not value.is_integer()
+
+
+def spell_floats(value: Any) -> Any:
+    """A copy of a value in which each float that orjson writes differently is replaced by its canonical text.
+
+    None when something else than such floats keeps the value from being plain.
+    """
+    holder = [value]
+    level: list[Any] = [holder]
+    count = 0
+    for _ in range(NESTING_MAX + 1):
+        below: list[Any] = []
+        for container in level:
+            for place, item in container.items() if type(container) is dict else enumerate(container):
+                kind = type(item)
+                if kind is str or kind is int or kind is bool or item is None:
+                    continue
+                if kind is dict or kind is list:
+                    count += len(item)
+                    container[place] = item.copy()
+                    below.append(container[place])
+                elif kind is float and isfinite(item):
+                    if not _is_harmless(item):
+                        container[place] = orjson.Fragment(float_text(item).encode())
+                else:
+                    return None
+            if count > VALUES_MAX:
+                return None
+        if not below:
+            return holder[0]
+        level = below
+    return None
 
 
 def same_order(value: Any, text: bytes) -> bool:

@@ -17,6 +17,10 @@ INTEGER_BOUND: Final = 10**INTEGER_DIGITS_MAX
 """The first magnitude that has too many digits."""
 
 
+_EXACT_BELOW: Final = 1e15
+"""Whole floats below it have at most 15 digits, all of which are theirs."""
+
+
 def integer_text(value: int) -> str:
     """All digits of an integer below :data:`INTEGER_BOUND`, whatever the interpreter's own conversion limit."""
     if -_DIRECT_BOUND < value < _DIRECT_BOUND:
@@ -38,8 +42,8 @@ def float_text(value: float) -> str:
     """ECMAScript's Number::toString for a finite float: ``1``, ``1e-7``, ``1e+21``, ``0`` for minus zero."""
     if not math.isfinite(value):
         raise ValueError("a float that is not a number or infinite has no JSON text")
-    if value == 0:
-        return "0"
+    if -_EXACT_BELOW < value < _EXACT_BELOW and value.is_integer():
+        return str(int(value))
     sign = "-" if value < 0 else ""
     digits, point = _shortest(abs(value))
     count = len(digits)
