@@ -38,7 +38,10 @@ SHOWN_DIGITS = 12
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One call of a tool in a run: its arguments twice (Python values, content), which effect it is, which call of it."""
+    """One call of a tool in a run: its arguments twice (Python values, content), which effect it is, which call of it.
+
+    ``past`` is what the run has on record.
+    """
 
     scope: RunScope
     tool: Tool[..., Any]
@@ -49,11 +52,7 @@ class Asked:
     identity: Identity
     occurrence: Occurrence | None
     number: int
-
-    @property
-    def past(self) -> Past:
-        """What the run has on record."""
-        return self.scope.part(Past)
+    past: Past
 
     @property
     def key_row(self) -> tuple[str, str]:
@@ -118,7 +117,9 @@ def _validated(scope: RunScope, tool: Tool[..., Any], arguments: Mapping[str, An
             occurrence = (path, scope.occurrence(tool.name, identity.arguments_index, path))
             identity = run_identity(index, scope.run_id, tool.name, recorded, occurrence)
     number = scope.occurrence("effect", identity.key_index, "")
-    return Asked(scope, tool, handle, arguments, recorded, key, identity, occurrence, number)
+    return Asked(
+        scope, tool, handle, arguments, recorded, key, identity, occurrence, number, scope.part(Past)
+    )
 
 
 # ---- a call that is not on record --------------------------------------------------------------------------------

@@ -63,8 +63,8 @@ EFFECT_KEYS: Final = TableSpec(
         Column("effect_id", required=False),
         Column("stream_id", required=False),
     ),
+    # No other index: every effect pays for each, and the rows of a stream are found through its effects.
     key=("tenant", "key_index"),
-    indexes={"by_effect": ("effect_id",), "by_stream": ("stream_id",)},
 )
 
 REVIEWS: Final = TableSpec(
