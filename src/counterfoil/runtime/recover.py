@@ -96,7 +96,9 @@ def recover(
 
 def open_runs(ports: Ports) -> Iterator[Row]:
     """Runs that began, did not end and are held by nobody."""
-    for row in _pages(ports, rows.RUNS, "by_state", (ports.tenant, RUNNING), ("tenant", "state", "run_id")):
+    # The columns of the index, then those of the key, although they are the same here.
+    columns = ("tenant", "state", "run_id", "run_id")
+    for row in _pages(ports, rows.RUNS, "by_state", (ports.tenant, RUNNING), columns):
         if not _held(ports, str(row["stream_id"])):
             yield row
 
