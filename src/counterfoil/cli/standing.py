@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from counterfoil.cli.render.cells import number, text
 from counterfoil.effects.state import IN_DOUBT, IN_REVIEW
+from counterfoil.errors import KeyStoreMissing
 from counterfoil.store.rows import Row
 
 if TYPE_CHECKING:
@@ -71,3 +72,12 @@ def _rows(ledger: Ledger, state: str, stream_id: str) -> Iterable[Row]:
     if len(rows) == COUNTED_MAX:
         rows = ledger.effects(state=state, stream=stream_id)
     return [row for row in rows if row["stream_id"] == stream_id]
+
+
+def keys_note(ledger: Ledger) -> str:
+    """What to say above everything when the key store is not there; empty when it is."""
+    try:
+        _ = ledger.keyring.store.store_id
+    except KeyStoreMissing:
+        return "the key store is not found: content is withheld and nothing can be written; headers verify all the same"
+    return ""

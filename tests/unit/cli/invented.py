@@ -138,7 +138,7 @@ class Story:
 
 def words(text: str) -> str:
     """The text on one line with single spaces, so that a sentence is found wherever it was wrapped."""
-    inner = "".join(" " if character in "┌┐└┘│┊─╱" else character for character in text)
+    inner = "".join(" " if character in "┌┐└┘│┊─\u2571" else character for character in text)
     return " ".join(inner.split())
 
 

@@ -97,6 +97,7 @@ def _intended(build: Build, event: Event) -> None:
         build.add(pair)
     else:
         number = event.header.attempt or 1
+        found = _effect(build, event)
         build.reach(found.pair, event)
         _evolve(found, event)
         found.pair.stub.attempt = number
@@ -139,7 +140,7 @@ def _stub(event: Event, content: Content) -> Stub:
 
 def _observed(build: Build, event: Event) -> None:
     content = Content(event)
-    found = build.effects.get(str(event.data["effect_id"])) or _without_stub(build, event)
+    found = _effect(build, event)
     build.reach(found.pair, event)
     outcome = str(event.data["outcome"])
     before = found.effect.state
@@ -217,6 +218,17 @@ def _tell_doubt(build: Build, found: EffectBuild, event: Event) -> None:
             found.pair.story.append("not sent again")
 
 
+def _effect(build: Build, event: Event) -> EffectBuild:
+    """The effect that an event tells of. One that was intended before the stretch gets its row here."""
+    found = build.effects.get(str(event.data["effect_id"]))
+    if found is None:
+        return _without_stub(build, event)
+    if found.pair.outside and not build.outside:
+        found.pair.outside = False
+        build.add(found.pair)
+    return found
+
+
 def _without_stub(build: Build, event: Event) -> EffectBuild:
     """An observation whose intention is not in the record that was read: shown, with the left half missing."""
     effect = Effect(str(event.data["effect_id"]), "intended", "", "", "")
@@ -232,7 +244,7 @@ def _without_stub(build: Build, event: Event) -> EffectBuild:
 
 def _looked_up(build: Build, event: Event) -> None:
     content = Content(event)
-    found = build.effects.get(str(event.data["effect_id"])) or _without_stub(build, event)
+    found = _effect(build, event)
     build.reach(found.pair, event)
     found.doubted_ms = found.doubted_ms or found.intended_ms
     _evolve(found, event)
@@ -257,7 +269,7 @@ def _retry(build: Build, event: Event) -> None:
 
 
 def _review_requested(build: Build, event: Event) -> None:
-    found = build.effects.get(str(event.data["effect_id"])) or _without_stub(build, event)
+    found = _effect(build, event)
     build.reach(found.pair, event)
     _evolve(found, event)
     found.doubted_ms = found.doubted_ms or found.intended_ms
@@ -274,7 +286,7 @@ def _assigned(build: Build, event: Event) -> None:
 
 def _settled(build: Build, event: Event) -> None:
     content = Content(event)
-    found = build.effects.get(str(event.data["effect_id"])) or _without_stub(build, event)
+    found = _effect(build, event)
     outcome = str(event.data["outcome"])
     _evolve(found, event)
     person = _person(content)
@@ -306,7 +318,7 @@ def _person(content: Content) -> str:
 def _late(build: Build, event: Event) -> None:
     """A late observation is its own row that says whether it agrees; the pair shows it only if it ended the doubt."""
     content = Content(event)
-    found = build.effects.get(str(event.data["effect_id"])) or _without_stub(build, event)
+    found = _effect(build, event)
     before, recorded = found.effect.state, found.effect.outcome
     outcome = str(event.data["outcome"])
     _evolve(found, event)
@@ -336,7 +348,7 @@ def _decided_at(found: EffectBuild) -> str:
 
 
 def _contradicted(build: Build, event: Event) -> None:
-    found = build.effects.get(str(event.data["effect_id"])) or _without_stub(build, event)
+    found = _effect(build, event)
     build.reach(found.pair, event)
     _evolve(found, event)
     found.doubted_ms = build.time(event)

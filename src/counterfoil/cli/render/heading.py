@@ -59,6 +59,12 @@ def run_heading(run: Row, name: str, width: int) -> list[Line]:
     return lines
 
 
+def keys_lines(note: str, width: int) -> list[Line]:
+    """That the keys are not at hand, above what then cannot be read."""
+    pieces = wrap(note, width - 2) if note else []
+    return [Line(Span("▒ " if number == 0 else "  ", "wait"), piece) for number, piece in enumerate(pieces)]
+
+
 def doubt_lines(rows: Sequence[Row], now_ms: int, command: Callable[[str], str], width: int) -> list[Line]:
     """One amber line for each effect that needs somebody, with the command that leads out."""
     lines: list[Line] = []

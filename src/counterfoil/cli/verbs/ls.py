@@ -13,10 +13,11 @@ from counterfoil.cli.face import Face
 from counterfoil.cli.options import face_options, pass_face
 from counterfoil.cli.render import listing
 from counterfoil.cli.render.cells import text
+from counterfoil.cli.render.heading import keys_lines
 from counterfoil.cli.render.line import Line, Span
 from counterfoil.cli.render.times import duration, plural
 from counterfoil.cli.shapes import conversation_json, row_json
-from counterfoil.cli.standing import Standing, standing
+from counterfoil.cli.standing import Standing, keys_note, standing
 from counterfoil.client.reading import ConversationInfo
 from counterfoil.effects.rows import EFFECTS, REVIEWS
 from counterfoil.errors import CounterfoilError, InputError
@@ -97,6 +98,7 @@ def _conversations(face: Face, ledger: Ledger, after: str, limit: int) -> None:
     if not listed:
         face.say(listing.empty_lines("conversations", ledger_option(face)))
         return
+    face.say(keys_lines(keys_note(ledger), face.columns))
     face.say(_needs(stands, face.now_ms, ledger_option(face)))
     face.say(listing.conversation_lines(listed, face.columns))
     if len(infos) > limit:
@@ -135,7 +137,7 @@ def _needs(stands: Standing, now_ms: int, option: str) -> list[Line]:
 
 def _runs(face: Face, ledger: Ledger, state: str | None, after: str | None, limit: int) -> None:
     index, prefix = ("by_tenant", (ledger.tenant,)) if state is None else ("by_state", (ledger.tenant, state))
-    start: Key | None = None if after is None else (*prefix, ledger.run_row(after)["run_id"])
+    start: Key | None = None if after is None else (*prefix, ledger.run_row(after)["run_id"], after)
     rows = ledger.store.select(RUNS, index, prefix, start, limit + 1, descending=True)
     if _given(face, "runs", rows[:limit]):
         return

@@ -16,12 +16,12 @@ from counterfoil.cli.options import face_options, pass_face
 from counterfoil.cli.render.cells import number, text
 from counterfoil.cli.render.draw import timeline_lines
 from counterfoil.cli.render.exact import event_line, event_lines
-from counterfoil.cli.render.heading import conversation_heading, doubt_lines, run_heading
+from counterfoil.cli.render.heading import conversation_heading, doubt_lines, keys_lines, run_heading
 from counterfoil.cli.render.line import Line, Span
 from counterfoil.cli.render.timeline import timeline
 from counterfoil.cli.render.times import count
 from counterfoil.cli.shapes import event_json, shown_json
-from counterfoil.cli.standing import is_under_way, open_effects
+from counterfoil.cli.standing import is_under_way, keys_note, open_effects
 from counterfoil.client.reading import ConversationInfo
 from counterfoil.effects.rows import EFFECTS
 from counterfoil.flow.event import Event
@@ -206,6 +206,7 @@ def _heading(face: Face, stretch: _Stretch, waiting: Sequence[Row]) -> list[Line
         if run is None
         else run_heading(run, name, face.columns)
     )
+    lines += keys_lines(keys_note(stretch.ledger), face.columns)
     lines += doubt_lines(
         waiting, face.now_ms, lambda words: f"counterfoil {words}{stretch.option}", face.columns
     )

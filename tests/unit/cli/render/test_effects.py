@@ -44,7 +44,7 @@ def test_the_cheque_names_what_the_provider_said(story):
     assert 'result id "re_7Q2M4K"' in said
 
 
-@pytest.mark.parametrize(("outcome", "word"), [("rejected", "⊘ REJECTED"), ("failed", "✗ FAILED")])
+@pytest.mark.parametrize("outcome, word", [("rejected", "⊘ REJECTED"), ("failed", "✗ FAILED")])
 def test_a_failure_is_told_in_red_with_a_glyph_a_word_and_the_reason(story, outcome, word):
     story.intended()
     story.observed(outcome)
@@ -304,11 +304,18 @@ def test_a_tool_that_touches_nothing_and_succeeded_takes_one_line(story):
     assert "┊" in line
 
 
-def test_effects_outside_the_stretch_lend_their_stub_and_no_row(story):
+def test_an_effect_intended_before_the_stretch_and_observed_in_it_is_a_whole_pair(story):
     story.intended()
     story.later(100_000).observed()
     intention, observation = story.events
-    drawn = Story()
-    drawn.events = [observation]
-    text = drawn.text(before=[intention])
-    assert "payment.refund" not in text or "INTENDED" in text
+    story.events = [observation]
+    (pair,) = story.timeline(before=[intention]).rows
+    assert (pair.stub.tool, pair.cheque.word, pair.sequence) == ("payment.refund", "SUCCEEDED", 1)
+
+
+def test_an_effect_that_is_not_told_of_in_the_stretch_has_no_row(story):
+    story.intended()
+    story.later(1_000).add("run.finished", {"terminal": "success", "calls": 0})
+    intention, end = story.events
+    story.events = [end]
+    assert len(story.timeline(before=[intention]).rows) == 1

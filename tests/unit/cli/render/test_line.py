@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from counterfoil.cli.render.line import SGR, Line, Span, cut, width, wrap, wrap_spans
 
-WIDTHS = {"abc": 3, "你好": 4, "e\u0301": 1, "👍": 2, "╱┊◆": 3, "": 0}
+WIDTHS = {"abc": 3, "你好": 4, "e\u0301": 1, "👍": 2, "\u2571┊◆": 3, "": 0}
 
 
 @pytest.mark.parametrize("text", WIDTHS)

@@ -79,7 +79,7 @@ TERMINALS = [
 ]
 
 
-@pytest.mark.parametrize(("terminal", "shown", "style"), TERMINALS)
+@pytest.mark.parametrize("terminal, shown, style", TERMINALS)
 def test_the_end_of_a_run_is_told_with_a_glyph_and_its_word(story, terminal, shown, style):
     tally = {
         "steps": 1,

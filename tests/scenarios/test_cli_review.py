@@ -1,0 +1,219 @@
+"""``counterfoil review`` and ``recover``: what waits for a person, its settlement, and what recovery does and leaves."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+import counterfoil
+from counterfoil.effects.registry import own_tools
+from counterfoil.errors import RunSuspended, RunWaiting
+from tests.command import Shell, declare_pickup, in_review, refunded
+from tests.running import vanish
+from tests.unit.cli.invented import right_half, words
+
+SETTLE = ("--outcome", "succeeded", "--by", "Ines Arvold", "--reason", "asked the carrier by phone")
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    return Shell(tmp_path)
+
+
+# ---- reviews -----------------------------------------------------------------------------------------------------
+
+
+def test_open_reviews_are_listed_with_tool_wait_and_why(shell):
+    review = in_review(shell)
+    shell.clock.advance(8_040_000)
+    (row,) = [line for line in shell("review", "ls", width=170).out.splitlines() if review in line]
+    for part in ("carrier.book_pickup", "◆? open", "2 h 14 min", "no lookup and no repeat-safe key"):
+        assert part in row
+
+
+def test_a_review_is_shown_with_all_that_is_known_and_is_undecided(shell):
+    review = in_review(shell)
+    shell.clock.advance(8_040_000)
+    done = shell("review", "show", review)
+    assert done.code == 3
+    assert "◆? open for 2 h 14 min" in done.out
+    assert "window 2 Sep, 08:00 to 12:00" in words(done.out)
+    assert "It may or may not have happened." in right_half(done.out)
+    assert f"counterfoil review settle {review}" in done.out
+
+
+def test_a_settled_review_is_decided(shell):
+    review = in_review(shell)
+    assert shell("review", "settle", review, *SETTLE).code == 0
+    done = shell("review", "show", review)
+    assert done.code == 0
+    assert "✎ settled as succeeded" in done.out
+    assert "by Ines Arvold" in done.out
+    assert shell("review", "ls", "--json").lines == []
+    (row,) = shell("review", "ls", "--state", "settled", "--json").lines
+    assert row["outcome"] == "succeeded"
+
+
+def test_a_settlement_says_what_goes_on_from_there(shell):
+    review = in_review(shell)
+    done = shell("review", "settle", review, *SETTLE)
+    assert "never sent again" in done.out
+    told = shell("review", "settle", review, *SETTLE, "--json").json
+    assert (told["outcome"], told["repeated"]) == ("succeeded", True)
+
+
+def test_the_result_of_a_settlement_is_what_the_run_gets(shell):
+    review = in_review(shell)
+    assert shell("review", "settle", review, *SETTLE, "--result", '{"pickup": "PU-1"}').code == 0
+    with own_tools(), shell.open() as ledger:
+        book_pickup = declare_pickup()
+        with ledger.run("refund-agent", conversation="case-8473", message="Fetch it.", dedupe="case-8473"):
+            assert book_pickup(order="O-1042", window="2 Sep, 08:00 to 12:00") == {"pickup": "PU-1"}
+
+
+def test_another_settlement_is_a_conflict(shell):
+    review = in_review(shell)
+    shell("review", "settle", review, *SETTLE)
+    done = shell("review", "settle", review, "--outcome", "failed", "--by", "Ines Arvold", "--reason", "no")
+    assert done.code == 4
+    assert "settled_already" in done.err
+
+
+BAD = {
+    "no name": (["--outcome", "failed", "--by", " ", "--reason", "x"], 64),
+    "no outcome": (["--by", "Ines", "--reason", "x"], 64),
+    "an outcome that is none": (["--outcome", "maybe", "--by", "Ines", "--reason", "x"], 64),
+    "a result that is no JSON": (
+        ["--outcome", "succeeded", "--by", "Ines", "--reason", "x", "--result", "{"],
+        65,
+    ),
+    "a result without success": (
+        ["--outcome", "failed", "--by", "Ines", "--reason", "x", "--result", "1"],
+        65,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_settlement_that_is_not_whole_is_refused_and_changes_nothing(shell, name):
+    options, code = BAD[name]
+    review = in_review(shell)
+    assert shell("review", "settle", review, *options).code == code
+    assert len(shell("review", "ls", "--json").lines) == 1
+
+
+@pytest.mark.parametrize("words", [("show", "rev_x"), ("settle", "rev_01J9ZC3Y3V7W2R5T8QK4M6N0PF", *SETTLE)])
+def test_a_review_that_is_not_there_is_not_found(shell, words):
+    refunded(shell)
+    assert shell("review", *words).code == 66
+
+
+# ---- recovery ----------------------------------------------------------------------------------------------------
+
+
+APP = """
+import counterfoil
+from counterfoil import Absent, Found
+
+def find(*, idempotency_key, **_):
+    return {answer}
+
+@counterfoil.effect("carrier.book_pickup", version="2026-07-11", touches={{"external"}},
+                    key=lambda order, **_: f"pickup:{{order}}", doubt=counterfoil.by_lookup(find), timeout_s=10)
+def book_pickup(order: str, window: str) -> dict: ...
+"""
+
+
+def killed(shell: Shell) -> None:
+    """A worker that vanished after it had sent a pickup, and whose lease and deadline have passed."""
+    with own_tools(), shell.open() as ledger:
+        book_pickup = declare_pickup(counterfoil.by_lookup(lambda **_: counterfoil.CannotTell("down")))
+
+        def body(run: counterfoil.Run) -> None:
+            with suppress(RunSuspended):
+                book_pickup(order="O-1042", window="2 Sep")
+
+        vanish(ledger.run("refund-agent", conversation="case-9", message="x", dedupe="m"), body)
+    shell.clock.advance(120_000)
+
+
+def lost(shell: Shell) -> None:
+    """An effect in doubt that no person has been asked about yet: the lookup never got through."""
+
+    def find(**_: object) -> object:
+        raise ConnectionError("no way to the carrier")
+
+    with own_tools(), shell.open() as ledger:
+        book_pickup = declare_pickup(counterfoil.by_lookup(find))
+        with (
+            pytest.raises(RunWaiting),
+            ledger.run("refund-agent", conversation="case-9", message="x", dedupe="m"),
+        ):
+            book_pickup(order="O-1042", window="2 Sep")
+    shell.clock.advance(120_000)
+
+
+def app(shell: Shell, answer: str, name: str) -> str:
+    (shell.directory / f"{name}.py").write_text(APP.format(answer=answer))
+    return name
+
+
+def test_nothing_in_doubt_is_nothing_to_recover(shell):
+    refunded(shell)
+    done = shell("recover")
+    assert done.code == 0
+    assert "nothing to recover" in done.out
+
+
+def test_without_the_tools_code_recovery_lists_leaves_and_names_what_is_missing(shell):
+    lost(shell)
+    done = shell("recover")
+    assert done.code == 3
+    assert "◆? still in doubt" in done.out
+    assert 'carrier.book_pickup: name it as app = "package.module" in counterfoil.toml' in words(done.out)
+    told = shell("recover", "--json").json
+    assert (told["undecided"], told["tools_missing"]) == (1, ["carrier.book_pickup"])
+
+
+def test_recovery_asks_the_provider_and_says_what_it_found(shell):
+    lost(shell)
+    with own_tools():
+        done = shell("recover", "--app", app(shell, 'Found("succeeded", {"pickup": "PU-1"})', "shop_found"))
+    assert done.code == 0
+    assert "✓ decided: succeeded  carrier.book_pickup 2026-07-11" in done.out
+
+
+def test_recovery_that_finds_nothing_asks_a_person(shell):
+    lost(shell)
+    with own_tools():
+        done = shell("recover", "--app", app(shell, "Absent()", "shop_absent"))
+    assert done.code == 3
+    assert "◆? waits for a person" in done.out
+    assert "counterfoil review show rev_" in done.out
+
+
+def test_the_module_of_the_tools_is_named_in_the_configuration(shell):
+    lost(shell)
+    module = app(shell, 'Found("succeeded", {})', "shop_configured")
+    (shell.directory / "counterfoil.toml").write_text(f'ledger = "shop"\napp = "{module}"\n')
+    with own_tools():
+        done = shell("recover", "--json", ledger=False)
+    assert done.code == 0
+    assert done.json["app"] == module
+
+
+def test_a_module_that_cannot_be_imported_is_wrong_usage(shell):
+    refunded(shell)
+    done = shell("recover", "--app", "no.such.module")
+    assert done.code == 64
+    assert "no.such.module" in done.err
+
+
+def test_runs_left_by_their_worker_are_named(shell):
+    killed(shell)
+    told = shell("recover", "--json").json
+    (run,) = told["open_runs"]
+    assert run["state"] == "running"
+    assert run["run_id"] in shell("recover").out
