@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from counterfoil.bench.figures import Budget, Figure
-from counterfoil.bench.rounds import Contender, Scale, side_by_side
+from counterfoil.bench.rounds import PROCESSOR, Contender, Scale, side_by_side
 from counterfoil.core.canonical import encode
 
 TEXTS: Final = (
@@ -17,28 +17,31 @@ TEXTS: Final = (
     "👩‍🚀 astral, \u2028 separator, \x07 bell",
     "The refund of 40.00 was booked. " * 12,
 )
-NUMBERS: Final = (
-    0,
-    1,
-    -7,
-    42,
-    1_788_273_068_412,
-    9_007_199_254_740_991,
-    0.7,
-    0.1,
-    40.5,
-    1e21,
-    1e-7,
-    2.0,
-    -0.0,
-)
-VARIANTS: Final = 40
+PRICES: Final = (40, 12.5, 7.25, 3, 19.99, 0.35, 1200, 64.9)
+ODD_FLOATS: Final = (1e21, 1e-7, 2.0, -0.0, 1e16, 5e-324, 0.000035, -123456789.0, 1.7976931348623157e308)
+"""Floats that the quick encoder writes differently, so that they take a longer way."""
+
+VARIANTS: Final = 30
 
 
 def corpus() -> list[Any]:
-    """Messages, tool calls, results and responses; nothing that RFC 8785 itself cannot hold."""
+    """What agents have recorded: messages, tool calls and results, responses, schemas, whole requests.
+
+    One result in ten holds a float that takes the longer way.
+    """
+    makers = (_message, _call, _result, _response, _schema, _request)
+    return [make(number) for number in range(VARIANTS) for make in makers]
+
+
+def oddities() -> list[Any]:
+    """Values whose canonical text is easily got wrong: floats, escapes, the order of names."""
+    names = ["\u20ac", "\r", "\ufb33", "1", "\U0001f600", "\x80", "\u00f6", "Z", "a", ""]
     return [
-        make(number) for number in range(VARIANTS) for make in (_message, _call, _result, _response, _schema)
+        *ODD_FLOATS,
+        {name: place for place, name in enumerate(names)},
+        [{"n": number, "t": text} for number, text in zip(ODD_FLOATS, TEXTS, strict=False)],
+        "".join(map(chr, range(0x80))),
+        {"a": [[[[]]], {}], "b": None, "c": [True, False, 9_007_199_254_740_991]},
     ]
 
 
@@ -56,9 +59,10 @@ def encode_canonical(scale: Scale, _directory: Path) -> list[Figure]:
         for value in values[:count]:
             rfc8785.dumps(value)
 
-    mismatches = sum(encode(value) != rfc8785.dumps(value) for value in values)
+    compared = [*values, *oddities()]
+    mismatches = sum(encode(value) != rfc8785.dumps(value) for value in compared)
     contenders = {"ours": Contender(ours), "rfc8785": Contender(theirs)}
-    taken = side_by_side(contenders, rounds=scale.rounds(21), items=len(values))
+    taken = side_by_side(contenders, rounds=scale.rounds(21), items=len(values), clock=PROCESSOR)
     size = sum(len(encode(value)) for value in values) / len(values)
     return [
         Figure(
@@ -69,7 +73,11 @@ def encode_canonical(scale: Scale, _directory: Path) -> list[Figure]:
             Budget(at_least=10),
         ),
         Figure(
-            "canonical.mismatches", f"values that differ, of {len(values)}", mismatches, "", Budget(at_most=0)
+            "canonical.mismatches",
+            f"values that differ, of {len(compared)}",
+            mismatches,
+            "",
+            Budget(at_most=0),
         ),
         Figure("canonical.time", f"one value of {size:.0f} bytes", taken.median("ours") * 1e6, "µs"),
     ]
@@ -95,8 +103,9 @@ def _call(number: int) -> Any:
 
 
 def _result(number: int) -> Any:
-    rows = [{"sku": f"K-{n}", "qty": n, "price": NUMBERS[(number + n) % len(NUMBERS)]} for n in range(8)]
-    return {"ok": True, "error": None, "rows": rows, "total": NUMBERS[number % len(NUMBERS)]}
+    rows = [{"sku": f"K-{n}", "qty": n, "price": PRICES[(number + n) % len(PRICES)]} for n in range(8)]
+    total = ODD_FLOATS[number // 10 % len(ODD_FLOATS)] if number % 10 == 0 else 144.25
+    return {"ok": True, "error": None, "rows": rows, "total": total}
 
 
 def _response(number: int) -> Any:
@@ -118,4 +127,16 @@ def _schema(number: int) -> Any:
     return {
         "name": "refund",
         "parameters": {"type": "object", "properties": properties, "required": list(names)},
+    }
+
+
+def _request(number: int) -> Any:
+    messages = [_message(number + at) for at in range(12)]
+    tools = [_schema(number), _schema(number + 1)]
+    return {
+        "model": "example-1",
+        "messages": messages,
+        "tools": tools,
+        "temperature": 0.7,
+        "max_tokens": 4096,
     }

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from counterfoil.bench.figures import Budget, Figure
 from counterfoil.bench.raw import RECORDED_AT
-from counterfoil.bench.rounds import Contender, Scale, side_by_side
+from counterfoil.bench.rounds import PROCESSOR, Contender, Scale, side_by_side
 from counterfoil.bench.sample import TOOL, Sample
 from counterfoil.core.canonical import encode_header
 from counterfoil.core.event import splice
@@ -30,7 +30,7 @@ def fold_events(scale: Scale, _directory: Path) -> list[Figure]:
         "fold": Contender(lambda _: _fold(parsed)),
         "stored": Contender(lambda _: _fold_stored(stored)),
     }
-    taken = side_by_side(contenders, rounds=scale.rounds(15), items=len(stored))
+    taken = side_by_side(contenders, rounds=scale.rounds(15), items=len(stored), clock=PROCESSOR)
     return [
         Figure(
             "fold.rate",

@@ -7,7 +7,7 @@ from typing import Final
 
 from counterfoil.bench.figures import Budget, Figure
 from counterfoil.bench.raw import RECORDED_AT
-from counterfoil.bench.rounds import Contender, Scale, side_by_side
+from counterfoil.bench.rounds import PROCESSOR, Contender, Scale, side_by_side
 from counterfoil.bench.sample import Sample
 from counterfoil.core.event import Draft, Prepared, event_hash, splice
 
@@ -33,7 +33,7 @@ def prepare_event(scale: Scale, _directory: Path) -> list[Figure]:
             digest = event_hash(splice(event, number + 1, RECORDED_AT, digest.hex()))
 
     contenders = {"caller": Contender(caller, make_drafts), "writer": Contender(writer)}
-    taken = side_by_side(contenders, rounds=scale.rounds(150), items=50)
+    taken = side_by_side(contenders, rounds=scale.rounds(150), items=50, clock=PROCESSOR)
     return [
         Figure(
             "prepare.caller",

@@ -14,7 +14,7 @@ from typing import Final
 from counterfoil.adapters.sqlite import DATABASE_NAME
 from counterfoil.bench.figures import Budget, Figure
 from counterfoil.bench.ledgers import fill
-from counterfoil.bench.rounds import Contender, Scale, Taken, side_by_side
+from counterfoil.bench.rounds import PROCESSOR, Contender, Scale, Taken, side_by_side
 from counterfoil.client.features import FEATURES
 from counterfoil.client.ledger import Ledger
 from counterfoil.evidence.report import EXIT_INTACT, Level
@@ -45,7 +45,7 @@ def verify_levels(scale: Scale, directory: Path) -> list[Figure]:
         "headers": Contender(lambda _: _hash_rows(database, READ_HEADERS)),
         "records": Contender(lambda _: _hash_rows(database, READ_RECORDS)),
     } | {level: Contender(partial(_verify_once, ledger, level)) for level in LEVELS}
-    taken = side_by_side(contenders, rounds=scale.rounds(9), items=scale.items(EVENTS))
+    taken = side_by_side(contenders, rounds=scale.rounds(9), items=scale.items(EVENTS), clock=PROCESSOR)
     with_rows = side_by_side(
         {"rows": Contender(lambda _: _check(ledger, "content", rows=True))},
         rounds=1,
@@ -115,11 +115,19 @@ def _peak_mb(place: Path) -> float:
 
 def child() -> None:
     """In a process of its own: verify the ledger named on the command line, rows too, and print the peak in MB."""
-    import resource
-
     import counterfoil
 
     with counterfoil.open(sys.argv[1], read_only=True) as ledger:
         _check(ledger, "content", rows=True)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    print(peak / (1 << 20 if sys.platform == "darwin" else 1 << 10))
+    print(_peak_kib() / 1024)
+
+
+def _peak_kib() -> float:
+    """The most memory this process has held. Linux counts the parent's into ``ru_maxrss``, so it is asked otherwise."""
+    import resource
+
+    status = Path("/proc/self/status")
+    if status.exists():
+        lines = status.read_text().splitlines()
+        return float(next(line.split()[1] for line in lines if line.startswith("VmHWM:")))
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 if sys.platform == "darwin" else 1)
