@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Mapping
+import inspect
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from counterfoil.core.forms import is_label
 from counterfoil.core.values import from_json, to_json
 from counterfoil.effects.doubt import Found
-from counterfoil.errors import CounterfoilError, EffectFailed, InputError, NotDone, Rejected, ResultNotKept
+from counterfoil.errors import (
+    CounterfoilError,
+    EffectFailed,
+    InputError,
+    NotDone,
+    Rejected,
+    ResultNotKept,
+    ToolInvalid,
+)
 from counterfoil.flow.event import Event
 from counterfoil.flow.requests import CallResult, Raised, Returned
 
@@ -63,7 +72,11 @@ def judge_call(tool: Tool[..., Any], result: CallResult) -> Verdict:
     A tool that touches nothing fails instead of being unknown, unless the call was interrupted from outside.
     """
     if isinstance(result, Returned):
-        return _success(tool, result.value)
+        return (
+            _unawaited(tool, result.value)
+            if inspect.isawaitable(result.value)
+            else _success(tool, result.value)
+        )
     error = result.error if isinstance(result, Raised) else _timeout(tool)
     match error:
         case Rejected():
@@ -74,6 +87,19 @@ def judge_call(tool: Tool[..., Any], result: CallResult) -> Verdict:
             return failure("failed", error)
         case _:
             return failure("unknown", error)
+
+
+def _unawaited(tool: Tool[..., Any], value: Awaitable[Any]) -> Verdict:
+    """A plain function gave something to await: nothing was done if it is a coroutine that never began."""
+    error = ToolInvalid(
+        f"tool {tool.name} returned {type(value).__name__}, which nobody awaits",
+        hint="decorate the `async def` itself, or let its wrapper be `async def` too",
+        tool=tool.name,
+    )
+    if inspect.iscoroutine(value) and inspect.getcoroutinestate(value) == inspect.CORO_CREATED:
+        value.close()
+        return failure("failed", error)
+    return failure("unknown", error)
 
 
 def judge_found(tool: Tool[..., Any], found: Found) -> Verdict:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, assert_never
 
@@ -122,6 +123,14 @@ def _look_up(work: Work, case: Case, delay_ms: int) -> Flow[tuple[Verdict | None
     arguments = tool.lookup_arguments(work.arguments, work.key)
     call = Call(f"the lookup of {tool.name}", tool.doubt.lookup, kwargs=arguments, timeout_s=tool.timeout_s)
     result: CallResult = yield from work.handle.interruptibly(call)
+    if isinstance(result, Returned) and inspect.iscoroutine(result.value):
+        # A plain function that hands on the coroutine of an async one is a lookup as good as any, in async code.
+        if tool.asynchronous:
+            result = yield from work.handle.interruptibly(
+                replace(call, fn=_awaited, kwargs={"answer": result.value})
+            )
+        else:
+            result.value.close()
     if isinstance(result, Raised) and not isinstance(result.error, Exception):
         raise result.error
     answered: int = yield Now()
@@ -144,6 +153,10 @@ def _look_up(work: Work, case: Case, delay_ms: int) -> Flow[tuple[Verdict | None
         absent_here=case.absent_here + absent,
     )
     return None, case, (told,)
+
+
+async def _awaited(answer: Awaitable[Any]) -> Any:
+    return await answer
 
 
 def _answer(result: CallResult) -> tuple[Answer, Mapping[str, Any]]:

@@ -53,14 +53,14 @@ class Tool(Generic[P, R_co]):
         provider_id: Callable[[Any], str | None] | None,
     ) -> None:
         _check(fn, name, version, touches, key, doubt, timeout_s)
-        self.fn = fn
+        self.fn: Callable[..., Any] = _function_of(fn)
         self.name = name
         self.version = version
         self.touches = tuple(sorted(touches))
         self.doubt = doubt
         self.timeout_s = timeout_s
         self.repeatable = repeatable
-        self.asynchronous = inspect.iscoroutinefunction(fn)
+        self.asynchronous = inspect.iscoroutinefunction(self.fn)
         self.parameters = Parameters(fn, name)
         self._key = key
         self._provider_id = provider_id
@@ -202,6 +202,12 @@ class Tool(Generic[P, R_co]):
         except Exception:  # noqa: BLE001 - the effect has happened; a result of another shape must not hide it
             return None
         return None if found is None else str(found)
+
+
+def _function_of(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """What is really called: of an object whose ``__call__`` is async, that method."""
+    method = getattr(fn, "__call__", None)  # noqa: B004 - the method itself is wanted, not whether there is one
+    return method if inspect.iscoroutinefunction(method) and not inspect.iscoroutinefunction(fn) else fn
 
 
 def effect(

@@ -409,3 +409,19 @@ def test_the_run_whose_key_was_taken_over_gets_the_other_runs_outcome(world, dec
             act("o-1")
         assert act("o-1") == "done"
     assert counter.calls == 2
+
+
+def test_a_key_whose_record_was_erased_is_never_sent_again(world, declare):
+    """Erasure reduces the key row to "settled", without stream, effect or arguments (FORMAT 8)."""
+    counter = Counter()
+    act = declare(counter, key=by_order)
+    ledger = world.open()
+    with run(ledger):
+        act("o-1")
+    keys = ledger.store._state.tables["effect_keys"].rows
+    (key,) = keys
+    nothing = {"tool": None, "arguments_index": None, "effect_id": None, "stream_id": None}
+    keys[key] = keys[key] | nothing | {"state": "settled"}
+    with run(world.open(), "m2", "other"), pytest.raises(IdempotencyConflict, match="erased"):
+        act("o-1")
+    assert counter.calls == 1

@@ -135,6 +135,37 @@ def test_a_lookup_of_an_async_tool_is_awaited(ledger, provider):
     assert inside(ledger, work)["id"] == "re_1"
 
 
+def test_a_plain_function_may_hand_on_the_coroutine_of_an_async_lookup(ledger, provider):
+    provider.plan("answer_lost")
+
+    def find(**what):
+        return provider.afind(**what)
+
+    @effect("pay", version="1", touches={"money"}, doubt=by_lookup(find))
+    async def pay(order: str, *, idempotency_key: str = ""):
+        return await provider.asend(idempotency_key=idempotency_key, order=order)
+
+    async def work(_):
+        return await pay("o-1")
+
+    assert inside(ledger, work)["id"] == "re_1"
+
+
+def test_an_object_that_is_called_and_awaited_is_an_async_tool(ledger):
+    class Payment:
+        __name__ = __qualname__ = "Payment"
+
+        async def __call__(self, order: str):
+            return order
+
+    pay = effect("pay", version="1", touches={"money"}, doubt=by_review())(Payment())
+
+    async def work(_):
+        return await pay("o-1")
+
+    assert inside(ledger, work) == "o-1"
+
+
 # ---- cancelled callers -------------------------------------------------------------------------------------------------
 
 

@@ -275,3 +275,31 @@ def test_the_lookup_of_a_call_that_went_well_is_never_asked(ledger, provider):
     with run(ledger):
         pay()
     assert ledger.effects()[0]["lookups"] == 0
+
+
+# ---- functions that are async in disguise --------------------------------------------------------------------------------
+
+
+async def later(order):
+    return order
+
+
+def disguised(order):
+    return later(order)
+
+
+def test_a_wrapper_that_hands_out_a_coroutine_is_no_success(ledger):
+    pay = declare(disguised)
+    with run(ledger), pytest.raises(ToolInvalid, match="awaits"):
+        pay("o-1")
+    assert ledger.effects()[0]["state"] == "failed"
+
+
+def test_a_lookup_of_a_sync_tool_that_hands_out_a_coroutine_cannot_tell(ledger, provider):
+    def pay(order):
+        raise ConnectionError
+
+    pay = declare(pay, doubt=by_lookup(disguised))
+    with pytest.raises(RunWaiting), run(ledger):
+        pay("o-1")
+    assert [review["cause"] for review in ledger.reviews()] == ["cannot_tell"]

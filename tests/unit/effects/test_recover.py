@@ -13,6 +13,7 @@ from counterfoil.effects.registry import own_tools
 from counterfoil.errors import RunWaiting
 from counterfoil.flow.context import RunScope
 from counterfoil.flow.drive import drive
+from counterfoil.flow.event import Event
 from counterfoil.flow.requests import Entry, UnitDraft
 from counterfoil.testing.crash import LifeUntil, live
 from counterfoil.testing.truth import check_truth
@@ -143,6 +144,16 @@ def test_arguments_that_no_longer_fit_the_tool_are_not_sent(world, ledger, provi
         done = drive(recover_effect(row, pay, _scope(ledger, row)), ledger.ports)
     assert done.done == "review"
     assert [review["cause"] for review in ledger.reviews()] == ["schema_changed"]
+    assert len(provider.requests) == 1
+
+
+def test_arguments_that_cannot_be_opened_go_to_a_human(world, ledger, provider, left_in_doubt, monkeypatch):
+    left_in_doubt(declare(provider, by_key()), sent=True)
+    world.time_passes()
+    monkeypatch.setattr(Event, "content_or_none", lambda event: None)
+    report = ledger.recover()
+    assert [entry.done for entry in report.effects] == ["review"]
+    assert [review["cause"] for review in ledger.reviews()] == ["key_missing"]
     assert len(provider.requests) == 1
 
 
