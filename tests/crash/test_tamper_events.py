@@ -169,12 +169,12 @@ def exchange(case, one, two, columns):
 @pytest.mark.parametrize("sequence", MIDDLE)
 def test_two_events_with_swapped_sequences_are_reordered(case, sequence):
     exchange(case, sequence, sequence + 1, ["seq"])
-    assert case.found() == [("reordered", sequence, sequence), ("reordered", sequence + 1, sequence + 1)]
+    assert case.found() == [("reordered", sequence, sequence + 1)]
 
 
 def test_two_events_far_apart_with_swapped_sequences_are_reordered(case):
     exchange(case, 2, 7, ["seq"])
-    assert case.found() == [("reordered", 2, 2), ("reordered", 7, 7)]
+    assert case.found() == [("reordered", 2, 2)]
 
 
 @pytest.mark.parametrize("sequence", MIDDLE)
@@ -188,7 +188,7 @@ def test_two_events_whose_bytes_changed_places_are_reordered(case, sequence):
             "UPDATE event SET header = ?, hash = ? WHERE position = ?", (*bytes_of[other], place)
         )
     found = case.found(level="chain", rows=False)
-    assert found == [("reordered", sequence, sequence), ("reordered", sequence + 1, sequence + 1)]
+    assert found == [("reordered", sequence, sequence + 1)]
 
 
 # ---- forked ------------------------------------------------------------------------------------------------------

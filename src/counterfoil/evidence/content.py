@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator
 from typing import Final
 
-from counterfoil.core.chain import Erasures
+from counterfoil.core.chain import UNLISTED, Erasures
 from counterfoil.core.event import Header, read_header
 from counterfoil.core.genesis import Genesis
 from counterfoil.core.keyed import KeyMaterial
@@ -114,7 +114,7 @@ class Records:
             self._missing.discard(part)
             self._check(parts, part, row[9])
         else:
-            self._fault("inserted", "a record stands beside this event that its header does not name")
+            self._fault("inserted", UNLISTED)
 
     def close(self) -> None:
         """End the last event of the stream."""

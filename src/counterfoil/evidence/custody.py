@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from counterfoil.core.chain import Home
 from counterfoil.core.event import Header, read_header
 from counterfoil.core.genesis import Genesis
 from counterfoil.errors import CounterfoilError
 from counterfoil.evidence.collector import Collector
 from counterfoil.store.contract import Reader
 
-ADOPTED: Final = "stream.adopted"
 IMPORTED: Final = "archive.imported"
 ARCHIVE_KIND: Final = b'"kind":"system/archive"'
 PAGE: Final = 200
@@ -64,16 +64,18 @@ class Custody:
         self._ledger_id = ledger_id
         self._genesis = genesis
         self._collector = collector
-        self.home = genesis.ledger
+        self._home = Home(genesis)
+
+    @property
+    def home(self) -> str:
+        """The ledger that the stream belongs to now."""
+        return self._home.ledger
 
     def adopt(self, header: Header, tips: tuple[str, ...]) -> None:
         """Take a ``stream.adopted``: it must continue from the home so far, at the event before it."""
-        data, sequence = header.data, header.stream_sequence
-        if data.get("from_ledger") != self.home:
-            self._fault(f"adopted from a ledger that was not its home, which was {self.home}", sequence)
-        elif data.get("at_sequence") != sequence - 1 or (tips and data.get("head") not in tips):
-            self._fault("the adoption names another head than the event before it", sequence)
-        self.home = str(data.get("ledger"))
+        what = self._home.adopt(header, tips)
+        if what is not None:
+            self._fault(what, header.stream_sequence)
 
     def finish(self, last: int, tips: tuple[str, ...], known: Mapping[str, list[Imported]] | None) -> None:
         """Accept a stream at home here, or one that an import record names. ``known`` is None when not needed."""

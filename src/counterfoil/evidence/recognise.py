@@ -24,9 +24,10 @@ class Recogniser:
     with its columns. Of an event it says nothing about, only strict reading can tell what it is.
     """
 
-    def __init__(self, shapes: Shapes, stream_id: str) -> None:
+    def __init__(self, shapes: Shapes, stream_id: str, stream_key: str | None) -> None:
         self._shapes = shapes
         self._stream_id = stream_id
+        self._stream_key = stream_key
         self._seconds: dict[str, int] = {}
 
     def right(self, rows: Sequence[RawEvent], last: int, tip: str) -> list[Parts]:
@@ -52,7 +53,12 @@ class Recogniser:
         count = _agreeing(numbers, tuple(map(str, sequences[:count])), count)
         count = _agreeing(self._times(seconds, thousandths), times, count)
         count = self._runs(runs, count)
-        return [found[:-FIXED] for found in groups[:count]]
+        parts = [found[:-FIXED] for found in groups[:count]]
+        if self._stream_key is not None:
+            # The stream key is left out of a header, so one that names it must be read strictly.
+            naming = [place for place, keys in enumerate(parts) if self._stream_key in keys]
+            return parts[: naming[0]] if naming else parts
+        return parts
 
     def _runs(self, runs: tuple[Any, ...], count: int) -> int:
         """How many of the first ``count`` run ids are ids; the pattern leaves that to the few that there are."""

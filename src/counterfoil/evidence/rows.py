@@ -7,10 +7,10 @@ from itertools import chain
 from typing import Any, Final
 
 from counterfoil.core.event import Header, read_header
+from counterfoil.core.examine import shown
 from counterfoil.core.genesis import Genesis
 from counterfoil.errors import CounterfoilError, InternalError, InvalidUnit
 from counterfoil.evidence.collector import Collector
-from counterfoil.evidence.examine import shown
 from counterfoil.evidence.opening import Opener
 from counterfoil.evidence.raw import RawEvent, raw_events
 from counterfoil.evidence.refolded import Refolded, Values

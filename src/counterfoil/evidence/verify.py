@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from itertools import chain
+from itertools import chain as joined
 from typing import Final
 
 from counterfoil.core.catalogue import Registry
+from counterfoil.core.chain import Chain
+from counterfoil.core.examine import shown
 from counterfoil.core.genesis import Genesis, genesis_hash, parse_genesis
 from counterfoil.core.ids import is_id
 from counterfoil.errors import CounterfoilError, InvalidForm, StreamNotFound, UnknownFormat
 from counterfoil.evidence.collector import Collector
 from counterfoil.evidence.content import Certificates, Records, StreamKeys
 from counterfoil.evidence.custody import Custody, Imported, imports
-from counterfoil.evidence.examine import shown
 from counterfoil.evidence.keystore import KeyScope, check_keys
-from counterfoil.evidence.order import StreamOrder
 from counterfoil.evidence.raw import RawEvent, RawReader, raw_events
 from counterfoil.evidence.report import GRADES, LEVELS, Counts, Derived, Grade, Level, Report, Tail
 from counterfoil.evidence.rows import RowCheck
@@ -148,7 +148,7 @@ class _Verification:
                 self._configs.add(name)
             elif trusted.kind == KEYS:
                 self._key_records.append(trusted)
-        self._walk(stored, name, trusted, () if first is None else chain((first,), pages))
+        self._walk(stored, name, trusted, () if first is None else joined((first,), pages))
         if unread is not None and (vouched or not collector.found_here):
             self._fault(
                 "unknown_format" if isinstance(unread, UnknownFormat) else "genesis", unread.message, name, 0
@@ -174,19 +174,22 @@ class _Verification:
         self, stored: StoredStream, name: str, genesis: Genesis | None, pages: Iterable[list[RawEvent]]
     ) -> None:
         head = self._head(stored, name)
-        order = StreamOrder(
+        chain = Chain(
+            name,
             genesis_hash(stored.genesis).hex() if _is_bytes(stored.genesis) else None,
+            None if genesis is None else genesis.key,
+            self.scope.registry,
+            self.scope.collector,
             head,
-            lambda kind, what, first, last: self._fault(kind, what, name, first, last),
         )
         custody = None if genesis is None else Custody(self._ledger_id, genesis, self.scope.collector)
         records = self._records(stored, name, genesis)
-        walk = StreamWalk(self.scope, name, order, records, custody)
-        walk.run(pages)
-        order.finish()
+        stream_key = None if genesis is None else genesis.key
+        StreamWalk(self.scope, name, stream_key, chain, records, custody).run(pages)
+        chain.finish()
         if custody is not None:
             known = None if custody.home == self._ledger_id else self._known_imports()
-            custody.finish(order.last, order.tips, known)
+            custody.finish(chain.order.last, chain.order.tips, known)
 
     def _records(self, stored: StoredStream, name: str, genesis: Genesis | None) -> Records | None:
         if self._level == "chain":

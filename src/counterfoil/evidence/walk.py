@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from counterfoil.core.catalogue import Registry
+from counterfoil.core.chain import ADOPTED, Chain
+from counterfoil.core.examine import Examined, Stored
 from counterfoil.evidence.collector import Collector
 from counterfoil.evidence.content import DELETED, Records, parts_of
-from counterfoil.evidence.custody import ADOPTED, Custody
-from counterfoil.evidence.examine import Examined, Examiner
-from counterfoil.evidence.order import StreamOrder
+from counterfoil.evidence.custody import Custody
 from counterfoil.evidence.raw import Parts, RawEvent
 from counterfoil.evidence.recognise import Recogniser
 from counterfoil.evidence.report import Counts
@@ -19,6 +19,8 @@ from counterfoil.evidence.shapes import TYPES_MAX, Shapes
 
 STRETCH_AFTER_FAULT: Final = 8
 """Events looked at together after one that had to be read strictly; doubled with each stretch that is right."""
+
+_NOWHERE: Final = object()
 
 STRICT_TYPES: Final = frozenset({ADOPTED, DELETED})
 """Types whose events say something about others, and so are always read strictly."""
@@ -58,19 +60,19 @@ class StreamWalk:
         self,
         scope: Scope,
         stream_id: str,
-        order: StreamOrder,
+        stream_key: str | None,
+        chain: Chain,
         records: Records | None,
         custody: Custody | None,
     ) -> None:
-        self.order = order
+        self._chain = chain
         self._scope = scope
         self._stream_id = stream_id
         self._records = records
         self._custody = custody
-        self._examiner = Examiner(stream_id, scope.registry, scope.collector)
-        self._recogniser = Recogniser(scope.shapes, stream_id)
+        self._recogniser = Recogniser(scope.shapes, stream_id, stream_key)
         self._clock_ms = -1
-        self._position: object = None
+        self._position: object = _NOWHERE
 
     def run(self, pages: Iterable[list[RawEvent]]) -> None:
         """Walk every row. An event has one row for each of its records, or one without."""
@@ -102,7 +104,7 @@ class StreamWalk:
     def _walk(self, events: list[RawEvent], further: dict[object, list[RawEvent]]) -> None:
         place, stretch = 0, len(events)
         while place < len(events):
-            last, tip = self.order.footing
+            last, tip = self._chain.order.footing
             rows = events[place : place + stretch]
             right = self._recogniser.right(rows, last, tip)
             if right:
@@ -122,7 +124,8 @@ class StreamWalk:
         """Stand on the last of the events that are right, and check clocks and records."""
         count = len(right)
         newest = rows[count - 1]
-        self.order.stand(newest[1], newest[7].hex(), tip if count == 1 else rows[count - 2][7].hex())
+        before = tip if count == 1 else rows[count - 2][7].hex()
+        self._chain.order.stand(newest[1], newest[7].hex(), before)
         clocks = [self._clock_ms, *[row[5] for row in rows[:count]]]
         if clocks != sorted(clocks):
             for row, before in zip(rows, clocks, strict=False):
@@ -145,9 +148,8 @@ class StreamWalk:
 
     def _read_strictly(self, row: RawEvent, further: dict[object, list[RawEvent]]) -> None:
         """Read one event the long way, and place it."""
-        tips = self.order.tips
-        examined = self._examiner.examine(row)
-        self.order.take(examined.seen)
+        tips = self._chain.order.tips
+        examined = self._chain.step(Stored(*row[1:8]))
         if type(row[5]) is int:
             if row[5] < self._clock_ms:
                 self._notice_clock(row)

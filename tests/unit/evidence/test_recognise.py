@@ -35,7 +35,9 @@ def shapes(world):
 def right(world, shapes, *, after=0):
     rows = [row for page in raw_events(world.store, world.genesis.stream_id, records=True) for row in page]
     tip = world.genesis.hash if after == 0 else world.events()[after - 1].hash
-    return len(Recogniser(shapes, world.genesis.stream_id).right(rows[after:], after, tip.hex()))
+    return len(
+        Recogniser(shapes, world.genesis.stream_id, world.genesis.key).right(rows[after:], after, tip.hex())
+    )
 
 
 def test_a_stretch_of_right_events_is_recognised_whole(world, shapes):
@@ -82,6 +84,7 @@ def test_it_stops_before_the_first_event_of_which_anything_differs(world, shapes
         (b'"ctx":"counterfoil/event/v1"', b'"ctx":"counterfoil/event/v2"'),
         (b'{"actor"', b'{ "actor"'),
         (b'"run_id":"run_', b'"run_id":"run-'),
+        (b'","sha256"', b'","key":"dk_01J9ZC3Y3V7W2R5T8QK4M6N0PK","sha256"'),
     ],
 )
 def test_it_stops_before_a_header_that_no_known_shape_admits(world, shapes, old, new):
@@ -97,6 +100,14 @@ def test_a_run_that_is_no_id_is_not_recognised_though_column_and_header_agree(wo
     odd = "run_" + "!" * 26
     changed = header.replace(world.events()[5].run_id.encode(), odd.encode())
     world.change(6, header=changed, hash=event_hash(changed), run_id=odd)
+    assert right(world, shapes) == 5
+
+
+def test_it_stops_before_a_part_that_names_the_stream_key(world, shapes):
+    header = world.events()[5].header
+    named = header.replace(b'","sha256"', b'","key":"%b","sha256"' % world.genesis.key.encode())
+    shapes.learn(read_header(named).raw)
+    world.change(6, header=named, hash=event_hash(named))
     assert right(world, shapes) == 5
 
 

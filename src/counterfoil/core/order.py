@@ -15,6 +15,12 @@ from typing import Final
 GAPS_MAX: Final = 1000
 """Stretches of missing events that are held open in case their events stand elsewhere in the stream."""
 
+DISPLACED_MAX: Final = 1000
+"""Stretches of displaced events, and doubled ones, that are remembered; beyond it displacements are named at once."""
+
+Head = tuple[int, str]
+"""What the head row says: sequence and hash (hex) of the last event."""
+
 Found = Callable[[str, str, int, int | None], None]
 """``found(kind, what, sequence, through)`` names a fault."""
 
@@ -56,15 +62,19 @@ class _Displaced:
 
 
 class StreamOrder:
-    """Walks one stream. ``tips`` are the hashes that the next event may name; none means that any will do."""
+    """Walks one stream. ``tips`` are the hashes that the next event may name; none means that any will do.
 
-    def __init__(self, genesis_hash: str | None, head: tuple[int, str] | None, found: Found) -> None:
+    ``head`` is what the head row says, where it is known before the last event is.
+    """
+
+    def __init__(self, genesis_hash: str | None, head: Head | None, found: Found) -> None:
         self.last = 0
         self.tips: tuple[str, ...] = () if genesis_hash is None else (genesis_hash,)
         self._head = head
         self._found = found
         self._before: tuple[str, ...] = ()
         self._last_named = genesis_hash is None
+        self._last_claimed = True
         self._doubt: int | None = None
         self._mismatch: tuple[int, str, str] | None = None
         self._gaps: list[_Gap] = []
@@ -84,6 +94,7 @@ class StreamOrder:
             self.tips = (tip,)
             self._before = (before,)
             self._last_named = False
+            self._last_claimed = True
 
     def take(self, seen: Seen) -> None:
         """Place the next stored event, in the order of the store's sequence column."""
@@ -91,7 +102,7 @@ class StreamOrder:
         if sequence is None:
             return
         if self._is_beyond(sequence):
-            self._doubled.append(sequence)
+            self._double(sequence)
             if not seen.named:
                 what = "the head row ends before it, with the hash of the event there"
                 self._found("inserted", what, sequence, None)
@@ -100,20 +111,25 @@ class StreamOrder:
             self._follow(seen, sequence)
         elif sequence > self.last:
             self._leap(seen, sequence)
-        else:
-            self._return(seen, sequence)
+        elif not self._return(seen, sequence):
+            return
         column = _whole(seen.column)
         if seen.sequence is not None and column is not None and column != sequence:
             self._displace(sequence, column - sequence)
 
-    def finish(self) -> None:
-        """Judge what is still open against the head row, and name what stayed missing or displaced."""
+    def finish(self, head: Head | None = None) -> None:
+        """Judge what is still open against the head row, and name what stayed missing or displaced.
+
+        ``head`` is given here where it was not known before.
+        """
         self._settle_displaced()
+        shift = self._shift_at(self.last + 1)
         for gap in self._gaps:
             self._name_removed(gap)
         self._gaps.clear()
-        if self._head is not None:
-            self._judge_head(*self._head)
+        known = self._head or head
+        if known is not None:
+            self._judge_head(*known, shift)
         self._settle_mismatch(None)
         self._settle_doubt()
 
@@ -135,27 +151,48 @@ class StreamOrder:
             self._name_removed(gap)
         self._stand_on(seen, sequence)
 
-    def _return(self, seen: Seen, sequence: int) -> None:
+    def _return(self, seen: Seen, sequence: int) -> bool:
+        """Place an event whose sequence was passed; False if it is one too many."""
         gap = next((gap for gap in self._gaps if gap.first <= sequence <= gap.last), None)
         if gap is not None and _fits(gap, seen, sequence):
             self._fill(gap, seen, sequence)
-            return
-        self._doubled.append(sequence)
-        if sequence == self.last:
-            same_parent = seen.previous is not None and seen.previous in self._before
-            self.tips += seen.hashes
-            if same_parent and seen.column == sequence and not seen.named:
-                self._found(
-                    "forked", "two events of this sequence name the same event before them", sequence, None
-                )
-                return
-        self._found("inserted", "one more event claims this sequence", sequence, None)
+            return True
+        self._double(sequence)
+        if sequence != self.last:
+            self._found("inserted", "one more event claims this sequence", sequence, None)
+        elif not self._last_claimed and self._linked_before(seen.previous):
+            # What stood here could not say its own sequence; this event can, and fits: the other was put in.
+            self._mismatch, before = None, self._before
+            self._stand_on(seen, sequence)
+            self._before = before
+        else:
+            self._meet(seen, sequence)
+        return False
+
+    def _meet(self, seen: Seen, sequence: int) -> None:
+        """Two events claim the last sequence: which of them is right is for the next event to say."""
+        same_parent = self._linked_before(seen.previous)
+        in_doubt, self._doubt = self._doubt, None if same_parent else self._doubt
+        self.tips += seen.hashes
+        if same_parent and in_doubt is None and seen.column == sequence and not seen.named:
+            what = "two events of this sequence name the same event before them"
+            self._found("forked", what, sequence, None)
+        else:
+            self._found("inserted", "one more event claims this sequence", sequence, None)
+
+    def _linked_before(self, previous: str | None) -> bool:
+        return previous is not None and (not self._before or previous in self._before)
+
+    def _double(self, sequence: int) -> None:
+        if len(self._doubled) < DISPLACED_MAX:
+            self._doubled.append(sequence)
 
     def _stand_on(self, seen: Seen, sequence: int) -> None:
         self._before = self.tips
         self.last = sequence
         self.tips = seen.hashes
         self._last_named = seen.named
+        self._last_claimed = seen.sequence is not None
         if seen.mismatch:
             self._mismatch = (sequence, seen.hashes[0], seen.hashes[1])
             self._last_named = True
@@ -200,8 +237,10 @@ class StreamOrder:
             what = f"the stored header hashes to {_short(computed)}; the hash stored beside it is {_short(stored)}"
             self._found("edited", what, sequence, None)
 
-    def _judge_head(self, end: int, tip: str) -> None:
+    def _judge_head(self, end: int, tip: str, shift: int) -> None:
         linked = None if not self.tips else tip in self.tips
+        if self.last != end and self.last + shift == end and linked:
+            return  # counted up or down with the events after one that was named as doubled or missing
         if self.last == end:
             self._settle_mismatch(tip)
             if self._doubt is not None:
@@ -215,6 +254,8 @@ class StreamOrder:
         elif self.last < end:
             what = "the head row names them, and they are not there: the tail was cut off"
             self._found("removed", what, self.last + 1, end)
+        elif self._head is None:
+            self._found("inserted", "the head row ends before them", end + 1, self.last)
         else:
             what = f"the head row says sequence {end}; the stream goes on to {self.last}"
             self._found("column_differs", what, self.last, None)
@@ -244,18 +285,26 @@ class StreamOrder:
             if before.offset == offset and before.last + 1 == sequence:
                 before.last = sequence
                 return
-        self._displaced.append(_Displaced(sequence, sequence, offset))
+        if len(self._displaced) < DISPLACED_MAX:
+            self._displaced.append(_Displaced(sequence, sequence, offset))
+        else:
+            self._found("column_differs", f"the sequence column says {sequence + offset}", sequence, None)
 
     def _settle_displaced(self) -> None:
         """Name displaced events, except where an event named as missing or doubled has shifted those after it."""
-        unexplained = [each for each in self._displaced if each.offset != self._shift_at(each.first)]
-        unexplained.sort(key=lambda each: each.first)
-        for each in unexplained:
-            places = each.first + each.offset, each.last + each.offset
-            swapped = any(other.first <= places[1] and places[0] <= other.last for other in unexplained)
-            kind = "reordered" if swapped else "column_differs"
-            where = f"{places[0]}" if each.first == each.last else f"{places[0]} to {places[1]}"
-            self._found(kind, f"the sequence column says {where}", each.first, each.last)
+        left = [each for each in self._displaced if each.offset != self._shift_at(each.first)]
+        left.sort(key=lambda each: each.first)
+        while left:
+            moved = _moved_together(left)
+            left = [each for each in left if each not in moved]
+            first, last = moved[0].first, max(each.last for each in moved)
+            if len(moved) == 1:
+                places = _stretch(first + moved[0].offset, last + moved[0].offset)
+                self._found("column_differs", f"the sequence column says {places}", first, last)
+                continue
+            who = " and ".join(_stretch(each.first, each.last) for each in moved)
+            whole = sum(each.last - each.first + 1 for each in moved) == last - first + 1
+            self._found("reordered", f"{who} stand in each other's place", first, last if whole else None)
         self._displaced.clear()
 
     def _shift_at(self, sequence: int) -> int:
@@ -269,6 +318,26 @@ def _fits(gap: _Gap, seen: Seen, sequence: int) -> bool:
     if sequence == gap.first and gap.before and seen.previous is not None and seen.previous not in gap.before:
         return False
     return not (sequence == gap.last and gap.after is not None and gap.after not in seen.hashes)
+
+
+def _moved_together(left: list[_Displaced]) -> list[_Displaced]:
+    """The first stretch, and those that stand where it or one of the others belongs, or the other way round."""
+    moved, pending = [left[0]], [left[0]]
+    while pending:
+        one = pending.pop()
+        for other in left:
+            if other not in moved and (_in_place_of(one, other) or _in_place_of(other, one)):
+                moved.append(other)
+                pending.append(other)
+    return sorted(moved, key=lambda each: each.first)
+
+
+def _in_place_of(one: _Displaced, other: _Displaced) -> bool:
+    return one.first + one.offset <= other.last and other.first <= one.last + one.offset
+
+
+def _stretch(first: int, last: int) -> str:
+    return str(first) if first == last else f"{first} to {last}"
 
 
 def _whole(value: object) -> int | None:

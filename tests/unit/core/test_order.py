@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from counterfoil.evidence.order import Seen, StreamOrder
+from counterfoil.core.order import Seen, StreamOrder
 
 GENESIS = "g" * 64
 COUNT = 8
@@ -94,6 +94,15 @@ def test_a_removal_hidden_by_counting_the_later_ones_down_is_still_one_removal()
     assert judge(events) == [("removed", 3, 3)]
 
 
+def test_a_removal_hidden_in_the_head_row_too_is_still_one_removal():
+    events = [
+        each if each.column < 3 else replace(each, column=each.column - 1)
+        for each in chain()
+        if each.column != 3
+    ]
+    assert judge(events, head=(COUNT - 1, digest(COUNT))) == [("removed", 3, 3)]
+
+
 def test_a_cut_tail_is_removed_where_the_head_row_still_names_it():
     assert judge(chain()[:5]) == [("removed", 6, 8)]
 
@@ -105,12 +114,25 @@ def test_a_cut_tail_is_unseen_where_the_head_row_was_put_back_too():
 def test_two_swapped_events_are_reordered():
     events = chain()
     events[2], events[3] = event(3, column=4), event(4, column=3)
-    assert judge(events) == [("reordered", 3, 3), ("reordered", 4, 4)]
+    assert judge(events) == [("reordered", 3, 4)]
+
+
+def test_two_swapped_events_far_apart_are_one_finding():
+    events = chain()
+    events[1], events[6] = event(2, column=7), event(7, column=2)
+    assert judge(events) == [("reordered", 2, 2)]
+
+
+def test_two_swaps_are_two_findings():
+    events = chain()
+    events[0], events[1] = event(1, column=2), event(2, column=1)
+    events[5], events[6] = event(6, column=7), event(7, column=6)
+    assert judge(events) == [("reordered", 1, 2), ("reordered", 6, 7)]
 
 
 def test_an_event_moved_to_the_end_and_the_rest_moved_up_is_reordered():
     events = [event(1), *(event(n, column=n - 1) for n in range(3, COUNT + 1)), event(2, column=COUNT)]
-    assert judge(events) == [("reordered", 2, 2), ("reordered", 3, 8)]
+    assert judge(events) == [("reordered", 2, 8)]
 
 
 @pytest.mark.parametrize("column", [20, 5])
@@ -127,6 +149,31 @@ def test_an_event_put_between_two_with_the_later_ones_counted_up_is_inserted():
 
 def test_an_event_that_claims_a_taken_sequence_and_fits_nowhere_is_inserted():
     assert judge([*chain(), event(4, previous="d" * 64, own="f" * 64)]) == [("inserted", 4, 4)]
+
+
+def test_an_event_that_fits_nowhere_is_inserted_also_where_it_stands_before_the_right_one():
+    later = [event(sequence, column=sequence + 1) for sequence in range(4, COUNT + 1)]
+    assert judge([*chain(3), event(4, previous="d" * 64, own="f" * 64), *later]) == [("inserted", 4, 4)]
+
+
+def test_an_unreadable_row_put_between_two_events_leaves_the_later_ones_alone():
+    later = [event(sequence, column=sequence + 1) for sequence in range(4, COUNT + 1)]
+    assert judge([*chain(3), Seen(4, None, None, ("f" * 64,), named=True), *later]) == []
+
+
+def test_more_displacements_than_are_remembered_are_still_all_named(monkeypatch):
+    monkeypatch.setattr("counterfoil.core.order.DISPLACED_MAX", 1)
+    events = [
+        event(1),
+        event(2, column=12),
+        event(3),
+        event(4, column=14),
+        event(5),
+        event(6),
+        event(7),
+        event(8),
+    ]
+    assert sorted(judge(events)) == [("column_differs", 2, 2), ("column_differs", 4, 4)]
 
 
 def test_an_event_after_the_one_that_the_head_row_names_is_inserted():
@@ -184,7 +231,7 @@ def test_two_separate_faults_are_two_findings():
 
 
 def test_more_missing_stretches_than_are_held_open_are_still_all_named(monkeypatch):
-    monkeypatch.setattr("counterfoil.evidence.order.GAPS_MAX", 2)
+    monkeypatch.setattr("counterfoil.core.order.GAPS_MAX", 2)
     events = [each for each in chain() if each.column % 2]
     assert sorted(judge(events)) == [
         ("removed", 2, 2),
