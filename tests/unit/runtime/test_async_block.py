@@ -8,7 +8,8 @@ import contextvars
 
 import pytest
 
-from counterfoil.flow.context import scope_or_none
+from counterfoil.errors import NoRun
+from counterfoil.flow.context import current_scope, scope_or_none
 from tests.running import facts, types_of
 
 
@@ -225,3 +226,16 @@ def test_a_step_that_timed_out_and_is_tried_again_is_the_same_step(world, ledger
     asyncio.run(again())
     assert [event["outcome"] for event in facts(ledger, "c", "step.finished")] == ["cancelled", "ok"]
     assert len({event.header.step_id for event in ledger.events("c", types=["step.finished"])}) == 1
+
+
+def test_an_async_generator_consumed_after_the_block_has_no_run(ledger):
+    async def stream():
+        yield current_scope()
+
+    async def main():
+        async with ledger.run("a"):
+            late = stream()
+        with pytest.raises(NoRun, match="bind"):
+            await anext(late)
+
+    asyncio.run(main())
