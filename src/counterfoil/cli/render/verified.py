@@ -164,11 +164,13 @@ def _derived(body: _Body, report: Report) -> None:
         total = sum(table.refolded for table in equal)
         where = f"in {plural(len(equal), 'table')}: made again from events, and equal"
         body.row("derived rows", count(total), where)
+    left: dict[str, list[str]] = {}
     for table in report.derived:
         if table.state == "not_refolded":
-            body.row(f"{table.table} rows", "–", f"derived, not made again: {table.why or 'left out'}")
-        if table.state != "mismatched":
-            continue
+            left.setdefault(table.why or "left out", []).append(table.table)
+    for why, names in left.items():
+        body.row("derived rows", "–", f"not made again ({', '.join(names)}): {why}")
+    for table in (table for table in report.derived if table.state == "mismatched"):
         said = (
             f"derived, and not what the events say: {count(table.differing)} differ,"
             f" {count(table.lacking)} lacking, {count(table.unexplained)} unexplained"
