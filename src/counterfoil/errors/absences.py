@@ -1,0 +1,74 @@
+"""Errors of things that are not here, and of what may not or cannot be seen."""
+
+from __future__ import annotations
+
+from counterfoil.errors.base import AccessError, NotFoundError
+
+
+class LedgerNotFound(NotFoundError):
+    """There is no ledger at this place."""
+
+    code = "ledger_not_found"
+    default_hint = "make one with `counterfoil init DIR`"
+
+
+class StreamNotFound(NotFoundError):
+    """There is no such stream or conversation."""
+
+    code = "stream_not_found"
+
+
+class RunNotFound(NotFoundError):
+    """There is no such run."""
+
+    code = "run_not_found"
+
+
+class ReviewNotFound(NotFoundError):
+    """There is no such review."""
+
+    code = "review_not_found"
+
+
+class ToolNotFound(NotFoundError):
+    """No declared tool of this name is loaded, so its doubt cannot be ended here."""
+
+    code = "tool_not_found"
+    default_hint = "name the module that declares it as `app` in counterfoil.toml"
+
+
+class FileMissing(NotFoundError):
+    """A file named by the caller does not exist."""
+
+    code = "file_missing"
+
+
+class KeyStoreMissing(AccessError):
+    """The ledger's key store is not found; headers can be read and verified, content is withheld (FORMAT 12)."""
+
+    code = "key_store_missing"
+    default_hint = "put keys.db and kek/ back beside the ledger; nothing new is created silently"
+
+
+class KeyMissing(AccessError):
+    """A data key is absent and no certificate says why (FORMAT 12)."""
+
+    code = "key_missing"
+
+
+class KeyWithheld(AccessError):
+    """A data key exists, but its key-encryption key is not at hand (FORMAT 12)."""
+
+    code = "key_withheld"
+
+
+class NotPermitted(AccessError):
+    """The database refused: the login may not do this, or may not connect at all (DESIGN 9)."""
+
+    code = "not_permitted"
+
+
+class ContentUnavailable(AccessError):
+    """Content was asked for that is withheld, missing or erased. Field ``state`` says which (FORMAT 6)."""
+
+    code = "content_unavailable"

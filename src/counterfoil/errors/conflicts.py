@@ -1,0 +1,107 @@
+"""Errors of a world that moved: read again, decide again."""
+
+from __future__ import annotations
+
+from counterfoil.errors.base import ConflictError
+
+
+class WrongSequence(ConflictError):
+    """The stream's head is not where the caller expected it. Field ``head`` is the actual head."""
+
+    code = "wrong_sequence"
+    default_hint = "read the new events and decide again"
+
+
+class Fenced(ConflictError):
+    """The fencing token is stale: somebody else has claimed the conversation. Field ``lease`` is the current one."""
+
+    code = "fenced"
+
+
+class LeaseHeld(ConflictError):
+    """The lease is held by another owner and has not expired. Field ``lease`` is the current one."""
+
+    code = "lease_held"
+    retryable = True
+
+
+class GuardFailed(ConflictError):
+    """A guard of the unit does not hold. Fields ``table``, ``key`` and ``row`` (the current row or None)."""
+
+    code = "guard_failed"
+
+
+class EventIdReused(ConflictError):
+    """An event id is already used for other content. Field ``members`` names what differs (FORMAT 5)."""
+
+    code = "event_id_reused"
+
+
+class PartialDuplicate(ConflictError):
+    """Only some events of an append are already recorded (FORMAT 5)."""
+
+    code = "partial_duplicate"
+
+
+class StreamExists(ConflictError):
+    """A stream with this id exists with another genesis."""
+
+    code = "stream_exists"
+
+
+class IdempotencyConflict(ConflictError):
+    """The same effect key came with another tool or other arguments (DESIGN 7)."""
+
+    code = "idempotency_conflict"
+
+
+class EffectInFlight(ConflictError):
+    """The same effect is being performed right now (DESIGN 7)."""
+
+    code = "effect_in_flight"
+    retryable = True
+
+
+class RunBusy(ConflictError):
+    """The conversation's running slot is taken by another live run."""
+
+    code = "run_busy"
+    retryable = True
+
+
+class AdmissionConflict(ConflictError):
+    """The same dedupe key came with another message (DESIGN 6)."""
+
+    code = "admission_conflict"
+
+
+class AdmissionRejected(ConflictError):
+    """The conversation's policy refused or superseded this input (DESIGN 6)."""
+
+    code = "admission_rejected"
+
+
+class EpochMoved(ConflictError):
+    """The key store was rotated, or added to during a rotation, since the caller looked (FORMAT 12)."""
+
+    code = "epoch_moved"
+    retryable = True
+    default_hint = "read the current epoch and wrap again"
+
+
+class AdmissionAbsorbed(ConflictError):
+    """This input joined the run that is under way, as the conversation's policy says (DESIGN 6)."""
+
+    code = "admission_absorbed"
+
+
+class RunStopped(ConflictError):
+    """The run was cancelled while it was under way: what leaves the block of a cancelled run (DESIGN 11)."""
+
+    code = "run_stopped"
+
+
+class SettledAlready(ConflictError):
+    """The review was settled before, with another outcome."""
+
+    code = "settled_already"

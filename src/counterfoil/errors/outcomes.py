@@ -1,0 +1,48 @@
+"""Errors of external effects, models and steps that did not end well."""
+
+from __future__ import annotations
+
+from counterfoil.errors.base import EffectError
+
+
+class RunWaiting(EffectError):
+    """The run is suspended until an approval, review or time; fields say for what (DESIGN 7)."""
+
+    code = "run_waiting"
+    retryable = True
+
+
+class Rejected(EffectError):
+    """Raised by a tool: the provider refused for good. The outcome is final."""
+
+    code = "rejected"
+
+
+class NotDone(EffectError):
+    """Raised by a tool: the effect was confirmed not to have happened and may be tried again."""
+
+    code = "not_done"
+
+
+class EffectFailed(EffectError):
+    """A recorded effect ended without success; fields ``effect_id`` and ``outcome``."""
+
+    code = "effect_failed"
+
+
+class ResultNotKept(EffectError):
+    """The effect succeeded and is not sent again, but its result had no form in which it could be recorded."""
+
+    code = "result_not_kept"
+
+
+class ModelFailed(EffectError):
+    """The model call raised; the failure is recorded as ``provider.failed``."""
+
+    code = "model_failed"
+
+
+class StepFailed(EffectError):
+    """A recorded step ended with this error; raised again by a run that resumes. Field ``error_class``."""
+
+    code = "step_failed"
