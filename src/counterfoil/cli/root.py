@@ -15,6 +15,9 @@ from counterfoil.cli.exits import Exit, Failure, failure_of, usage_failure
 from counterfoil.cli.face import Face
 from counterfoil.cli.options import face_options
 
+COMPLETE: Final = "_COUNTERFOIL_COMPLETE"
+"""The variable with which a shell asks for completions."""
+
 COMMANDS: Final = {
     "demo": "A refund survives a kill at the dangerous moment; told from the ledger.",
     "init": "Make a ledger.",
@@ -59,7 +62,6 @@ class Root(click.Group):
         """Run a command line and leave."""
         words = list(sys.argv[1:] if args is None else args)
         face = extra.pop("obj", None) or Face()
-        extra["standalone_mode"] = False
         prog_name = extra.pop("prog_name", None) or "counterfoil"
         try:
             code = self._run(words, face, prog_name, extra)
@@ -71,13 +73,17 @@ class Root(click.Group):
         sys.exit(code)
 
     def _run(self, words: list[str], face: Face, prog_name: str, extra: dict[str, Any]) -> int:
+        if COMPLETE in face.environment:
+            super().main(words, prog_name, complete_var=COMPLETE)
         try:
-            code = super().main(words, prog_name, obj=face, **extra)
+            # Not the library's own main, which answers a closed pipe with its own code.
+            with self.make_context(prog_name, words, obj=face, **extra) as context:
+                code = self.invoke(context)
+        except click.exceptions.Exit as leave:
+            return leave.exit_code
         except BrokenPipeError:
             raise
         except BaseException as error:  # noqa: BLE001 - every error leaves with its code and in words
-            if isinstance(error, SystemExit):
-                return error.code if isinstance(error.code, int) else int(Exit.INTERNAL)
             face.as_json = face.as_json or "--json" in words
             failure = _failure(error)
             face.tell(failure)

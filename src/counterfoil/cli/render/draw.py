@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, assert_never
 
 from counterfoil.cli.render.card import PERFORATION, card, command_lines
-from counterfoil.cli.render.line import Line, Span, cut, width, wrap, wrap_spans
+from counterfoil.cli.render.line import Line, Span, clip, cut, width, wrap, wrap_spans
 from counterfoil.cli.render.marks import text_lines
 from counterfoil.cli.render.model import AnyRow, Fold, Gap, Note, Pair, Timeline
 from counterfoil.cli.render.times import clock, day, duration
@@ -136,7 +136,7 @@ def _ended(line: Line, room: int) -> Line:
     for span in line.spans:
         if left <= 0:
             break
-        text = span.text if width(span.text) <= left else cut(span.text, left + 1).removesuffix("…")
+        text = clip(span.text, left)
         spans.append(Span(text, span.style))
         left -= width(text)
     return Line(*spans).rstrip() + "…"

@@ -119,13 +119,17 @@ def cut(text: str, room: int) -> str:
     """The text in at most ``room`` cells; a cut one ends with ``…``. Never used for doubt."""
     if width(text) <= room:
         return text
-    kept, used = [], 0
-    for character in text:
+    return clip(text, room - 1).rstrip(" ") + "…" if room > 0 else ""
+
+
+def clip(text: str, room: int) -> str:
+    """The beginning of the text that fits into ``room`` cells."""
+    used = 0
+    for place, character in enumerate(text):
         used += cells(character)
-        if used > room - 1:
-            break
-        kept.append(character)
-    return "".join(kept).rstrip(" ") + "…" if room > 0 else ""
+        if used > room:
+            return text[:place]
+    return text
 
 
 def wrap(text: str, room: int) -> list[str]:

@@ -82,14 +82,12 @@ class _Tail:
 
     def feed(self, lines: int, cursor: str | None, follow: bool) -> None:
         """The feed, from its end or from a cursor."""
-        reached = b""
-        if cursor is None:
-            page = self._ledger.store.recent(lines)
-            self._print(page.events, page.cursor)
-            reached = page.cursor
-        else:
-            reached = _bytes(cursor)
+        reached = b"" if cursor is None else _bytes(cursor)
         try:
+            if cursor is None:
+                page = self._ledger.store.recent(lines)
+                reached = page.cursor
+                self._print(page.events, page.cursor)
             for page_cursor in self._pages(reached, follow):
                 reached = page_cursor
         except KeyboardInterrupt:
