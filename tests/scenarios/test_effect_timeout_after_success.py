@@ -32,7 +32,7 @@ def ledger(world):
 def declare(provider, rule):
     doubt = {"by_key": by_key(), "by_lookup": by_lookup(provider.find), "by_review": by_review()}[rule]
 
-    @effect("payment.refund", version="1", touches={"money"}, doubt=doubt, timeout_s=0.05)
+    @effect("payment.refund", version="1", touches={"money"}, doubt=doubt, timeout_s=0.2)
     def refund(order: str, *, idempotency_key: str = ""):
         return provider.send(idempotency_key=idempotency_key, order=order)
 
@@ -102,7 +102,7 @@ def test_a_tool_with_neither_is_parked_for_a_person_and_never_sent_again(world, 
 def test_only_a_read_only_tool_is_simply_called_again(ledger, provider):
     provider.plan("slow")
 
-    @effect("order.read", version="1", touches={"data"}, doubt=by_repeating(), timeout_s=0.05)
+    @effect("order.read", version="1", touches={"data"}, doubt=by_repeating(), timeout_s=0.2)
     def read(order: str):
         return provider.send(idempotency_key=order)
 

@@ -14,7 +14,7 @@ from counterfoil.testing.truth import check_truth
 
 
 def declare(provider, doubt, **more):
-    settings = {"version": "1", "touches": {"money"}, "doubt": doubt, "timeout_s": 0.05} | more
+    settings = {"version": "1", "touches": {"money"}, "doubt": doubt, "timeout_s": 0.2} | more
 
     @effect("pay", **settings)
     def pay(order: str, *, idempotency_key: str = ""):
@@ -86,7 +86,7 @@ def test_a_late_answer_that_differs_contradicts_and_asks_a_human(ledger, provide
 def test_a_call_that_fails_late_without_knowing_adds_nothing(ledger, provider, told, late_recorded):
     let_go = threading.Event()
 
-    @effect("pay", version="1", touches={"money"}, doubt=by_review(), timeout_s=0.05)
+    @effect("pay", version="1", touches={"money"}, doubt=by_review(), timeout_s=0.2)
     def pay():
         let_go.wait(30)
         raise ConnectionError("gone")
@@ -102,7 +102,7 @@ def test_a_call_that_fails_late_without_knowing_adds_nothing(ledger, provider, t
 def test_a_tool_that_touches_nothing_has_nothing_to_say_late(ledger, provider):
     provider.plan("slow")
 
-    @effect("look", version="1", touches=set(), doubt=by_repeating(), timeout_s=0.05)
+    @effect("look", version="1", touches=set(), doubt=by_repeating(), timeout_s=0.2)
     def look():
         return provider.send(idempotency_key="k")
 

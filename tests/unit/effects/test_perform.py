@@ -157,7 +157,7 @@ def test_a_tool_that_touches_nothing_fails_with_its_own_error(ledger):
 
 def test_a_call_that_gives_no_answer_in_time_is_unknown(ledger, provider):
     provider.plan("slow")
-    pay = declare(lambda *, idempotency_key: provider.send(idempotency_key=idempotency_key), timeout_s=0.05)
+    pay = declare(lambda *, idempotency_key: provider.send(idempotency_key=idempotency_key), timeout_s=0.2)
     with pytest.raises(RunWaiting), run(ledger):
         pay()
     observed = next(ledger.events("case", types={"effect.observed"}))
@@ -167,7 +167,7 @@ def test_a_call_that_gives_no_answer_in_time_is_unknown(ledger, provider):
 
 def test_a_look_that_gives_no_answer_in_time_has_failed(ledger, provider):
     provider.plan("slow")
-    look = effect("look", version="1", touches=set(), doubt=by_repeating(), timeout_s=0.05)(
+    look = effect("look", version="1", touches=set(), doubt=by_repeating(), timeout_s=0.2)(
         lambda: provider.send(idempotency_key="k")
     )
     with run(ledger), pytest.raises(TimeoutError, match="look"):
