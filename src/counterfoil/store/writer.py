@@ -318,15 +318,10 @@ class GroupWriter(Generic[Job]):
         finally:
             self._turn.give()
             self._hand_over()
-        told = None if failure is None else _as_ours(failure)
-
-        def settle(future: AppendFuture[Any], index: int) -> None:
-            if told is None:
-                future.set_result(answers[index])
-            else:
-                future.set_exception(told)
-
-        answer([request.future for request in batch], settle)
+        if failure is not None:
+            _fail(batch, _as_ours(failure))
+        else:
+            answer([request.future for request in batch], lambda future, n: future.set_result(answers[n]))
         if failure is not None and not isinstance(failure, Exception):
             raise failure
 

@@ -32,6 +32,8 @@ IDS_PER_QUERY: Final = 500
 
 HASH_HEX: Final = 64
 
+_NO_TOKENS: Final[Mapping[str, int]] = {}
+
 
 @dataclass(slots=True)
 class Recorded:
@@ -121,12 +123,10 @@ def _differing(event: Prepared, known: Recorded) -> list[str]:
     )
 
 
-def refusal_of(
-    transaction: WriteTransaction, job: Job, tokens: Mapping[str, int] | None = None
-) -> CounterfoilError | None:
-    """Why the unit must not be recorded now, duplicates apart; None if it may. ``tokens``: see :func:`check`."""
+def refusal_of(transaction: WriteTransaction, job: Job) -> CounterfoilError | None:
+    """Why the unit must not be recorded now, duplicates apart; None if it may."""
     try:
-        check(transaction, job, tokens or {})
+        check(transaction, job, _NO_TOKENS)
     except CounterfoilError as error:
         return error
     return None
@@ -138,10 +138,10 @@ def check(transaction: WriteTransaction, job: Job, tokens: Mapping[str, int]) ->
     ``tokens`` holds the fencing tokens that a claim is about to set. Raises what the unit is refused with.
     """
     heads = [_head_for(transaction, part) for part in job.streams]
-    for part, head in zip(job.streams, heads, strict=True):
+    for part, head in zip(job.streams, heads):  # noqa: B905 - one for each, made a line above
         if part.token is not None:
             _check_token(part, head, tokens)
-    for part, head in zip(job.streams, heads, strict=True):
+    for part, head in zip(job.streams, heads):  # noqa: B905 - as above
         if part.expected is not ANY:
             _check_expected(part, head)
     if job.guards:
@@ -218,6 +218,6 @@ def require(transaction: WriteTransaction, job: Job, tokens: Mapping[str, int] |
         raise job.refusal
     receipt = check_duplicate(transaction.connection, job)
     if receipt is None:
-        check(transaction, job, tokens or {})
+        check(transaction, job, tokens or _NO_TOKENS)
         receipt = transaction.place(job)
     return receipt

@@ -6,8 +6,9 @@ hashes and binds (DESIGN 4).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any, Final
 
 from counterfoil.adapters.sqlite.bulk import Bulk
@@ -22,7 +23,6 @@ from counterfoil.store.rows import (
     Patch,
     Put,
     RecordedAtOf,
-    Remove,
     RowChange,
     RowIs,
     SequenceOf,
@@ -118,8 +118,9 @@ def _check_events(unit: Unit) -> tuple[set[str], int]:
             if event.stream_id != stream_id:
                 raise InvalidUnit(f"an event of another stream was given for {stream_id}")
             ids.add(event.event_id)
-            size += len(event.head) + len(event.middle) + len(event.tail) + EVENT_OVERHEAD_BYTES
-            size += sum(map(len, event.records))
+            size += len(event.head) + len(event.tail) + EVENT_OVERHEAD_BYTES
+            for record in event.records:
+                size += len(record)
         count += len(part.events)
     if not count and not creates:
         raise InvalidUnit("an append unit needs an event, or a stream to create")
@@ -131,19 +132,25 @@ def _check_events(unit: Unit) -> tuple[set[str], int]:
 
 
 def _row_step(table: RowTable, change: RowChange, event_ids: set[str] | frozenset[str]) -> RowStep:
-    match change:
-        case Put(_, values):
-            if not values.keys() <= table.columns.keys():
-                raise _undeclared(table, values)
-            cells = tuple(map(values.get, table.names))
-            shape = _shape_of(table, table.names, cells, whole=True)
-            _check_values(table, table.names, cells, shape, event_ids)
-            return RowStep(table.put, cells, shape.late)
-        case Patch(_, key, values, only_in):
-            return _patch_step(table, key, values, only_in, event_ids)
-        case Remove(_, key):
-            check_key(table, key)
-            return RowStep(table.remove, key, ())
+    if isinstance(change, Put):
+        return _put_step(table, change.values, event_ids)
+    if isinstance(change, Patch):
+        return _patch_step(table, change.key, change.values, change.only_in, event_ids)
+    check_key(table, change.key)
+    return RowStep(table.remove, change.key)
+
+
+def _put_step(
+    table: RowTable, values: Mapping[str, CellSource], event_ids: set[str] | frozenset[str]
+) -> RowStep:
+    if not values.keys() <= table.columns.keys():
+        raise _undeclared(table, values)
+    cells = tuple(map(values.get, table.names))
+    shape = table.shapes.get(tuple(map(type, cells)))
+    if shape is None:
+        shape = _shape_of(table, table.names, cells, whole=True)
+    _check_values(table, table.names, cells, shape, event_ids)
+    return RowStep(table.put, cells, shape.late)
 
 
 def _patch_step(
@@ -174,20 +181,25 @@ class Shape:
     texts: tuple[int, ...]
     integers: tuple[int, ...]
     late: tuple[int, ...]
+    pick_texts: Callable[[tuple[Any, ...]], Any]
+    """The texts of a row, for one look at all of them."""
 
 
 def _shape_of(
     table: RowTable, names: tuple[str, ...], cells: tuple[CellSource, ...], *, whole: bool
 ) -> Shape:
-    """The shape of a change; ``whole`` for a full row, otherwise a patch. Raises InvalidUnit for a wrong type."""
-    types = tuple(map(type, cells))
-    known = table.shapes.get((names, types, whole))
-    if known is None:
+    """The shape of a change; ``whole`` for a full row or key, otherwise a patch. Raises InvalidUnit for a wrong type."""
+    types: tuple[object, ...] = tuple(map(type, cells))
+    # A full row is known by its types alone, everything else by its columns too.
+    known = types if whole and names is table.names else (names, types)
+    shape = table.shapes.get(known)
+    if shape is None:
+        shape = _new_shape(table, names, cells, whole=whole)
         if len(table.shapes) >= SHAPES_MAX:
             table.shapes.clear()
-        known = table.shapes[names, types, whole] = _new_shape(table, names, cells, whole=whole)
-    assert isinstance(known, Shape)
-    return known
+        table.shapes[known] = shape
+    assert isinstance(shape, Shape)
+    return shape
 
 
 def _new_shape(
@@ -212,7 +224,12 @@ def _new_shape(
                 texts.append(place)
             elif isinstance(cell, int):
                 integers.append(place)
-    return Shape(tuple(texts), tuple(integers), tuple(late))
+    pick = itemgetter(*texts) if texts else _no_texts
+    return Shape(tuple(texts), tuple(integers), tuple(late), pick)
+
+
+def _no_texts(_: tuple[Any, ...]) -> str:
+    return ""
 
 
 def _check_type(table: RowTable, column: Column, got: type) -> None:
@@ -233,7 +250,7 @@ def _check_values(
     for place in shape.late:
         if cells[place].event_id not in event_ids:
             raise _refused(table, names[place], "refers to an event that is not in this unit")
-    if not "".join([cells[place] for place in shape.texts]).isascii():
+    if not "".join(shape.pick_texts(cells)).isascii():
         for place in shape.texts:
             _check_text(table, names[place], cells[place])
 

@@ -32,7 +32,7 @@ class RowTable:
     spec: TableSpec
     names: tuple[str, ...] = field(init=False)
     columns: dict[str, Column] = field(init=False)
-    shapes: dict[Any, object] = field(init=False, default_factory=dict)
+    shapes: dict[object, Any] = field(init=False, default_factory=dict)
     put: Bulk = field(init=False)
     get: str = field(init=False)
     remove: str = field(init=False)
