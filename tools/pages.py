@@ -12,6 +12,7 @@ from counterfoil import errors
 from counterfoil.core.catalogue import EVENT_TYPES, TypeSpec
 from counterfoil.core.fields import FieldForm
 from counterfoil.errors import CounterfoilError
+from tools.commands import with_commands
 from tools.tree import ROOT, children, first_line
 
 MAP_START = "<!-- The map. Written by `./run docs` from the layers in pyproject.toml and the packages' docstrings. -->"
@@ -22,10 +23,12 @@ WRITTEN = "<!-- Written by `./run docs` from the code; not edited by hand. -->"
 def pages(root: Path = ROOT) -> dict[Path, str]:
     """Every generated file, by path, as it should read now."""
     architecture = root / "docs" / "ARCHITECTURE.md"
+    commands = root / "docs" / "commands.md"
     return {
         root / "docs" / "ERRORS.md": errors_page(),
         root / "docs" / "EVENTS.md": events_page(),
         architecture: with_map(architecture.read_text("utf-8")),
+        commands: with_commands(commands.read_text("utf-8")),
     }
 
 

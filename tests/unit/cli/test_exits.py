@@ -17,7 +17,7 @@ def kinds(kind: type[CounterfoilError] = CounterfoilError) -> list[type[Counterf
     return [kind, *(deeper for found in kind.__subclasses__() for deeper in kinds(found))]
 
 
-KINDS = [kind for kind in kinds() if kind.__module__ == errors.__name__]
+KINDS = [kind for kind in kinds() if kind.__module__.startswith(errors.__name__)]
 
 EXPECTED = {
     errors.InputError: Exit.BAD_INPUT,

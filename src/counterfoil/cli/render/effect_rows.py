@@ -102,7 +102,7 @@ def _intended(build: Build, event: Event) -> None:
         _evolve(found, event)
         found.pair.stub.attempt = number
         found.pair.cheque = None
-        found.pair.story.append(f"sent again {event.sequence} with the same key, attempt {number}")
+        found.pair.story.append(f"sent again with the same key, attempt {number} ({event.sequence})")
         found.known.append(
             f"Sent again {second(build.time(event))} with the same key, attempt {number} ({event.sequence})."
         )
@@ -166,12 +166,12 @@ def _no_answer(found: EffectBuild, event: Event, content: Content) -> None:
     )
     if error_class in ("", "TimeoutError"):
         found.known.append(f"No answer{within} ({event.sequence}).")
-        found.pair.story.append(f"no answer{within} {event.sequence}")
+        found.pair.story.append(f"no answer{within} ({event.sequence})")
     else:
         found.known.append(
             f"The call broke off{after}: {error_class}{': ' + message if message else ''} ({event.sequence})."
         )
-        found.pair.story.append(f"the call broke off: {error_class} {event.sequence}")
+        found.pair.story.append(f"the call broke off: {error_class} ({event.sequence})")
 
 
 def _cheque(build: Build, found: EffectBuild, event: Event, content: Content) -> Cheque:
@@ -252,7 +252,7 @@ def _looked_up(build: Build, event: Event) -> None:
     said = _ANSWERS.get(answer, marked(answer))
     if content.text("answer") == "not reached":
         said = "could not be reached"
-    found.pair.story.append(f"the provider was asked {event.sequence}: {said}")
+    found.pair.story.append(f"the provider was asked ({event.sequence}): {said}")
     found.known.append(f"The provider was asked {second(build.time(event))} and {said} ({event.sequence}).")
 
 
@@ -276,7 +276,7 @@ def _review_requested(build: Build, event: Event) -> None:
     found.review_cause = str(event.data.get("cause"))
     found.reviewed_at = event.sequence
     build.waiting = "waited for a person"
-    found.pair.story.append(f"a person was asked {event.sequence}")
+    found.pair.story.append(f"a person was asked ({event.sequence})")
 
 
 def _assigned(build: Build, event: Event) -> None:
@@ -334,7 +334,7 @@ def _late(build: Build, event: Event) -> None:
         return
     if recorded == outcome:
         note.detail.append(Span(f"kept; agrees with {_decided_at(found)}", "good"))
-        found.pair.story.append(f"late answer {event.sequence} agrees")
+        found.pair.story.append(f"a late answer agrees ({event.sequence})")
     else:
         said = f"kept; DISAGREES with {_decided_at(found)}, which says {recorded}"
         note.below.append(Span(f"◆? {said}", "doubt"))

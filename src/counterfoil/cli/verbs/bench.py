@@ -9,9 +9,7 @@ from counterfoil.cli.options import face_options, pass_face
 
 
 @click.command(name="bench", short_help="Measure side by side against the budgets.")
-@click.option(
-    "--only", metavar="NAME", multiple=True, help="Only this measurement; may be given more than once."
-)
+@click.option("--only", metavar="NAME", help="Only this measurement.")
 @click.option("--quick", is_flag=True, help="Rough figures in 20 seconds.")
 @face_options(ledger=False)
 @pass_face

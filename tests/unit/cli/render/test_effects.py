@@ -70,8 +70,8 @@ def test_an_outcome_found_by_lookup_says_so_and_how_long_it_was_in_doubt(story):
     assert "SUCCEEDED found by lookup" in said
     for part in (
         "in doubt for 1 min 4 s",
-        "no answer within 10 s 2",
-        "the provider was asked 3: found",
+        "no answer within 10 s (2)",
+        "the provider was asked (3): found",
         "not sent again",
     ):
         assert f"· {part}" in said
@@ -85,7 +85,7 @@ def test_a_retry_with_the_same_key_is_told_and_not_called_unsent(story):
     story.later(100).observed()
     said = words(story.text())
     assert "attempt 2" in said
-    assert "sent again 4 with the same key, attempt 2" in said
+    assert "sent again with the same key, attempt 2 (4)" in said
     assert "not sent again" not in said
 
 
@@ -217,7 +217,7 @@ def test_a_settlement_stands_on_the_cheque_with_name_and_reason(story, outcome):
     assert f"SETTLED as {outcome}" in said
     assert "by Ines Arvold" in said
     assert "reason asked the bank by phone" in said
-    assert "a person was asked 3" in said
+    assert "a person was asked (3)" in said
     assert story.pair().doubt is None
 
 
@@ -245,7 +245,7 @@ def test_a_late_answer_that_agrees_is_its_own_row_and_names_the_stale_token(stor
         "late answer payment.refund (2): succeeded · from a worker with stale token 7 · kept; agrees with 5"
         in words(story.text(160))
     )
-    assert "late answer 6 agrees" in right_half(story.text())
+    assert "a late answer agrees (6)" in right_half(story.text())
 
 
 def test_a_late_answer_that_disagrees_says_so_and_makes_the_pair_contradicted(story):
