@@ -191,7 +191,7 @@ def _shape_of(
     """The shape of a change; ``whole`` for a full row or key, otherwise a patch. Raises InvalidUnit for a wrong type."""
     types: tuple[object, ...] = tuple(map(type, cells))
     # A full row is known by its types alone, everything else by its columns too.
-    known = types if whole and names is table.names else (names, types)
+    known = types if whole and names is table.names else (names, types, whole)
     shape = table.shapes.get(known)
     if shape is None:
         shape = _new_shape(table, names, cells, whole=whole)
