@@ -21,6 +21,7 @@ from counterfoil.errors import (
     SchemaUnknown,
     StoreBusy,
     StoreCorrupt,
+    StoreError,
     StoreReadOnly,
 )
 from counterfoil.testing import SequentialIds
@@ -62,6 +63,27 @@ def test_the_file_is_for_its_owner_only(path):
     finally:
         os.umask(before)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_the_file_says_at_its_beginning_what_it_is(keys, path):
+    assert path.read_bytes()[68:72] == b"CFK1"
+
+
+def test_the_name_of_a_new_file_is_synced_in_its_directory(path, monkeypatch):
+    synced, real = [], os.fsync
+
+    def watch(handle):
+        synced.append(os.fstat(handle).st_ino)
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", watch)
+    SqliteKeyStore(path, create=True).close()
+    assert path.parent.stat().st_ino in synced
+
+
+def test_a_key_store_cannot_be_made_where_there_is_no_directory(tmp_path):
+    with pytest.raises(StoreError, match="make the key store"):
+        SqliteKeyStore(tmp_path / "nowhere" / "keys.db", create=True)
 
 
 def test_the_file_is_whole_by_itself_whenever_nobody_writes(keys, path, tmp_path):
