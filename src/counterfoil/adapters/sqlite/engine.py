@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
-from counterfoil.adapters.sqlite.checks import check_duplicate, find_recorded, refusal_of
+from counterfoil.adapters.sqlite.checks import check, check_duplicate, find_recorded, refusal_of
 from counterfoil.adapters.sqlite.connect import close_quietly, connect, fetch, prepare_writer
 from counterfoil.adapters.sqlite.faults import extended_name, primary_code, translate
 from counterfoil.adapters.sqlite.heads import HeadCache
@@ -312,18 +312,22 @@ def _admit_alone(transaction: WriteTransaction, job: Job) -> Outcome:
     """Record one unit by itself, so that whatever is wrong with it leaves its neighbours standing."""
     if job.refusal is not None:
         return Refusal(job.refusal)
-    mark = transaction.savepoint()
+    mark = None
     try:
+        transaction.flush()
         receipt = check_duplicate(transaction.connection, job)
-        refusal = None if receipt is not None else refusal_of(transaction, job)
-        outcome: Outcome = receipt or (Refusal(refusal) if refusal is not None else transaction.place(job))
-        transaction.keep()
+        if receipt is None:
+            check(transaction, job, {})
+            mark = transaction.savepoint(job)
+            receipt = transaction.place(job)
+            transaction.keep()
     except Exception as error:
         if not _is_of_a_unit(error):
             raise
-        transaction.roll_back(mark)
+        if mark is not None:
+            transaction.roll_back(mark)
         return Refusal(error if isinstance(error, CounterfoilError) else _fault(job, error))
-    return outcome
+    return receipt
 
 
 def _is_of_a_unit(error: Exception) -> bool:

@@ -32,6 +32,9 @@ SET_HEAD: Final = (
     "UPDATE head SET seq = ?, hash = ?, token = ?, lease_owner = ?, lease_until = ? WHERE stream = ?"
 )
 
+Mark = list[tuple[str, HeadState | None, bool]]
+"""Where the streams of a unit stood: id, head (None: not looked at), whether it had moved."""
+
 
 class WriteTransaction:
     """What one ``BEGIN IMMEDIATE`` … ``COMMIT`` does. The engine begins, commits and rolls back."""
@@ -207,24 +210,35 @@ class WriteTransaction:
         self._heads, self._moved = {}, {}
         self._position = self._cache.next_position(self.connection)
 
-    def savepoint(self) -> tuple[dict[str, HeadState], dict[str, HeadState]]:
+    def savepoint(self, job: Job) -> Mark:
         """Mark this place (everything held ready is written first); the mark is for :meth:`roll_back`."""
         self.flush()
         self.cursor.execute("SAVEPOINT unit")
-        heads = {stream_id: head.copy() for stream_id, head in self._heads.items()}
-        return heads, {stream_id: heads[stream_id] for stream_id in self._moved}
+        marks = []
+        for part in job.streams:
+            head = self._heads.get(part.stream_id)
+            marks.append(
+                (part.stream_id, None if head is None else head.copy(), part.stream_id in self._moved)
+            )
+        return marks
 
     def keep(self) -> None:
         """Write what the unit holds ready and drop the mark."""
         self.flush()
         self.cursor.execute("RELEASE unit")
 
-    def roll_back(self, mark: tuple[dict[str, HeadState], dict[str, HeadState]]) -> None:
+    def roll_back(self, mark: Mark) -> None:
         """Return to the mark: nothing of the unit remains."""
         self._events, self._records, self._rows = [], [], []
         self.cursor.execute("ROLLBACK TO unit")
         self.cursor.execute("RELEASE unit")
-        self._heads, self._moved = mark
+        for stream_id, head, moved in mark:
+            self._heads.pop(stream_id, None)
+            self._moved.pop(stream_id, None)
+            if head is not None:
+                self._heads[stream_id] = head
+                if moved:
+                    self._moved[stream_id] = head
 
 
 def _filled(params: tuple[Any, ...], late: tuple[int, ...], places: dict[str, Position]) -> tuple[Any, ...]:

@@ -170,3 +170,26 @@ def test_a_unit_with_a_fault_nobody_foresaw_leaves_its_neighbours_standing(store
     assert told[1].error.code == "internal"
     assert store.head(stream.stream_id).sequence == 5
     assert outcome(store, stream.unit(stream.event())).positions[0].sequence == 6
+
+
+def test_a_unit_taken_back_leaves_its_stream_where_it_was(store, stream):
+    from counterfoil.testing.events import SampleStream
+
+    fresh = SampleStream(stream.ids)
+    held, broken, wrong = stream.event(), stream.event(), fresh.event()
+    receipt(store, stream.unit(held))
+    broken.records = wrong.records = ("text where bytes belong",)
+    units = [
+        stream.unit(held),  # a duplicate, so the units are taken one at a time
+        stream.unit(stream.event()),
+        stream.unit(broken),
+        fresh.unit(wrong, create=True),
+        stream.unit(stream.event()),
+        fresh.unit(fresh.event(), create=True),
+    ]
+    told = [type(one).__name__ for one in store.append(units).result()]
+    assert told == ["Receipt", "Receipt", "Refusal", "Refusal", "Receipt", "Receipt"]
+    assert [event.sequence for event in store.read(stream.stream_id)] == [1, 2, 3, 4, 5, 6]
+    assert [event.sequence for event in store.read(fresh.stream_id)] == [1]
+    assert store.strays() == []
+    assert receipt(store, stream.unit(stream.event())).positions[0].sequence == 7
