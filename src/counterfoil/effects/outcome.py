@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from counterfoil.core import canonical
 from counterfoil.core.forms import is_label
 from counterfoil.core.values import from_json, to_json
 from counterfoil.effects.doubt import Found
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 MESSAGE_CHARACTERS_MAX: Final = 2_000
 REPR_CHARACTERS_MAX: Final = 1_000
+FIELD_BYTES_MAX: Final = 16 * 1024
+PROVIDER_ID_CHARACTERS_MAX: Final = 1_000
 
 _NEED_MORE_ARGUMENTS: Final = (UnicodeError, BaseExceptionGroup, StopIteration, StopAsyncIteration)
 _BUILTIN_ERRORS: Final = {
@@ -155,9 +158,11 @@ def error_content(error: BaseException) -> dict[str, Any]:
     if isinstance(error, CounterfoilError):
         if error.hint:
             content["hint"] = error.hint[:MESSAGE_CHARACTERS_MAX]
-        fields = {name: value for name, value in error.fields.items() if _is_encodable(value)}
+        fields = {
+            name: kept for name, value in error.fields.items() if (kept := _small_form(value)) is not _NO_FORM
+        }
         if fields:
-            content["fields"] = to_json(fields)
+            content["fields"] = fields
     return content
 
 
@@ -215,7 +220,7 @@ def _success(tool: Tool[..., Any], value: Any) -> Verdict:
     content = result_content(value)
     provider_id = tool.provider_id_of(value)
     if provider_id is not None:
-        content["provider_effect_id"] = provider_id
+        content["provider_effect_id"] = provider_id[:PROVIDER_ID_CHARACTERS_MAX]
     return Verdict("succeeded", content, None, value)
 
 
@@ -234,9 +239,13 @@ def _message(error: BaseException) -> str:
         return f"<{type(error).__name__} without text>"
 
 
-def _is_encodable(value: Any) -> bool:
+_NO_FORM: Final = object()
+
+
+def _small_form(value: Any) -> Any:
+    """The value as content if it has a form of moderate size; an error must always have a place in its event."""
     try:
-        to_json(value)
+        form = to_json(value)
+        return form if len(canonical.encode(form)) <= FIELD_BYTES_MAX else _NO_FORM
     except InputError:
-        return False
-    return True
+        return _NO_FORM

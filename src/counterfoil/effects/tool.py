@@ -187,7 +187,7 @@ class Tool(Generic[P, R_co]):
                 f" its function returned {type(key).__name__}",
                 tool=self.name,
             )
-        return key
+        return str.__str__(key)
 
     def lookup_arguments(self, arguments: Mapping[str, Any], key: str) -> dict[str, Any]:
         """What the doubt rule's lookup is called with: the key, and the arguments it takes."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import enum
+
 import pytest
 
 from counterfoil.effects import by_key, by_repeating, by_review, effect
@@ -282,6 +284,18 @@ def test_a_business_key_is_one_effect_for_every_run_and_conversation(world, decl
     (repeated,) = ledger.events("other", types={"effect.repeated"})
     (first,) = ledger.events("case", types={"effect.intended"})
     assert repeated.data == {"effect_id": first.data["effect_id"], "first": first.event_id}
+
+
+def test_a_key_of_an_enumeration_is_its_text(world, declare):
+    class Kind(enum.StrEnum):
+        REFUND = "refund"
+
+    counter = Counter()
+    with run(world.open()):
+        declare(counter, key=lambda **_: Kind.REFUND)("o-1")
+    with run(world.open(), "m2"):
+        declare(counter, version="2", key=lambda **_: "refund")("o-1")
+    assert counter.calls == 1
 
 
 def test_a_repeat_of_another_runs_effect_is_silent_when_the_run_is_entered_again(world, declare):

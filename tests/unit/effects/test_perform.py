@@ -131,6 +131,29 @@ def test_what_a_tool_says_about_its_effect_is_recorded_and_raised(ledger, error,
     assert ledger.effects()[0]["state"] == outcome
 
 
+@pytest.mark.parametrize("field", [object(), "x" * (5 * 1024 * 1024), float("nan"), open])
+def test_an_error_with_fields_that_cannot_be_recorded_is_recorded_without_them(ledger, world, field):
+    def pay():
+        raise Rejected("no", odd=field, limit=5)
+
+    pay = declare(pay)
+    for worker in (ledger, world.open()):
+        with run(worker), pytest.raises(Rejected) as raised:
+            pay()
+    assert raised.value.fields == {"limit": 5}
+
+
+def test_an_error_with_an_endless_message_is_cut(ledger):
+    def pay():
+        raise NotDone("x" * (5 * 1024 * 1024))
+
+    pay = declare(pay)
+    with run(ledger), pytest.raises(NotDone):
+        pay()
+    observed = next(ledger.events("case", types={"effect.observed"}))
+    assert len(observed.content["error"]["message"]) == 2000
+
+
 def test_any_other_error_leaves_the_outcome_unknown_and_parks_the_run(ledger, told):
     def pay():
         raise ConnectionResetError("the line broke")
