@@ -24,17 +24,17 @@ class Contender:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How much is measured. Quick figures come from a few short rounds and are rough."""
+    """How much is measured: this share of the usual. Small shares give rough figures."""
 
-    quick: bool = False
+    share: float = 1.0
 
     def rounds(self, usual: int) -> int:
-        """Rounds to take."""
-        return max(3, usual // 3) if self.quick else usual
+        """Rounds to take, at least three."""
+        return max(3, round(usual * self.share))
 
     def items(self, usual: int) -> int:
-        """Items of one round."""
-        return max(1, usual // 3) if self.quick else usual
+        """Items of one round, at least one."""
+        return max(1, round(usual * self.share))
 
 
 @dataclass(slots=True)

@@ -1,0 +1,28 @@
+"""The files in examples/ run as their own first lines say."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from tools.tree import ROOT
+
+CRASHED = 9
+
+
+def run(directory: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-W", "error", *words]
+    return subprocess.run(command, cwd=directory, capture_output=True, text=True)
+
+
+def test_the_refund_survives_a_crash_between_the_money_and_the_answer(tmp_path: Path):
+    example = str(ROOT / "examples" / "refund.py")
+    assert run(tmp_path, example, "--crash").returncode == CRASHED
+    assert list(json.loads((tmp_path / "book.json").read_text())) == ["refund:O-1042:1"]
+    again = run(tmp_path, example)
+    assert (again.returncode, again.stderr) == (0, "")
+    assert again.stdout == (
+        "success: re_1, the book has 2 entries, intended shop.look_up, payment.refund, message.send\n"
+    )
