@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -15,8 +16,9 @@ import counterfoil
 from counterfoil.cli.face import Face
 from counterfoil.cli.root import root
 from counterfoil.effects.registry import own_tools
-from counterfoil.errors import RunWaiting
+from counterfoil.errors import RunSuspended, RunWaiting
 from counterfoil.testing.manual import ManualClock
+from tests.running import vanish
 
 WIDTH = 100
 
@@ -114,9 +116,38 @@ def in_review(shell: Shell, name: str = "case-8473") -> str:
     """A conversation in which a pickup waits for a person; returns the id of the review."""
     with own_tools(), shell.open() as ledger:
         book_pickup = declare_pickup()
-        try:
-            with ledger.run("refund-agent", conversation=name, message="Fetch it.", dedupe=name):
-                book_pickup(order="O-1042", window="2 Sep, 08:00 to 12:00")
-        except RunWaiting:
-            pass
+        with (
+            suppress(RunWaiting),
+            ledger.run("refund-agent", conversation=name, message="Fetch it.", dedupe=name),
+        ):
+            book_pickup(order="O-1042", window="2 Sep, 08:00 to 12:00")
         return str(ledger.reviews()[-1]["review_id"])
+
+
+def killed(shell: Shell) -> None:
+    """A worker that vanished after it had sent a pickup, and whose lease and deadline have passed."""
+    with own_tools(), shell.open() as ledger:
+        book_pickup = declare_pickup(counterfoil.by_lookup(lambda **_: counterfoil.CannotTell("down")))
+
+        def body(run: counterfoil.Run) -> None:
+            with suppress(RunSuspended):
+                book_pickup(order="O-1042", window="2 Sep")
+
+        vanish(ledger.run("refund-agent", conversation="case-9", message="x", dedupe="m"), body)
+    shell.clock.advance(120_000)
+
+
+def lost(shell: Shell) -> None:
+    """An effect in doubt that no person has been asked about yet: the lookup never got through."""
+
+    def find(**_: object) -> object:
+        raise ConnectionError("no way to the carrier")
+
+    with own_tools(), shell.open() as ledger:
+        book_pickup = declare_pickup(counterfoil.by_lookup(find))
+        with (
+            suppress(RunWaiting),
+            ledger.run("refund-agent", conversation="case-9", message="x", dedupe="m"),
+        ):
+            book_pickup(order="O-1042", window="2 Sep")
+    shell.clock.advance(120_000)

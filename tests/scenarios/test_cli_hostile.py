@@ -35,7 +35,15 @@ def shell(tmp_path: Path) -> Shell:
     return Shell(tmp_path)
 
 
-def hostile(shell: Shell) -> None:
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Shell:
+    """One ledger full of hostile text that these tests only look at."""
+    shell = Shell(tmp_path_factory.mktemp("hostile"))
+    fill(shell)
+    return shell
+
+
+def fill(shell: Shell) -> None:
     with own_tools(), shell.open() as ledger:
         refund = declare_refund()
         try:
@@ -54,29 +62,25 @@ def check_harmless(text: str) -> None:
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-def test_no_command_prints_what_could_steer_a_terminal(shell, words):
-    hostile(shell)
-    done = shell(*words)
+def test_no_command_prints_what_could_steer_a_terminal(hostile, words):
+    done = hostile(*words)
     assert done.code == 0
     check_harmless(done.out + done.err)
 
 
-def test_hostile_text_is_shown_with_marks_where_it_stands(shell):
-    hostile(shell)
-    assert SEEN in shell("ls", width=200).out
-    assert SEEN in shell("show", HOSTILE, width=200).out
+def test_hostile_text_is_shown_with_marks_where_it_stands(hostile):
+    assert SEEN in hostile("ls", width=200).out
+    assert SEEN in hostile("show", HOSTILE, width=200).out
 
 
-def test_the_exact_text_is_one_command_away(shell):
-    hostile(shell)
-    event = shell("show", HOSTILE, "2", "--json").json
+def test_the_exact_text_is_one_command_away(hostile):
+    event = hostile("show", HOSTILE, "2", "--json").json
     assert event["content"]["message"] == HOSTILE
 
 
 @pytest.mark.parametrize("words", COMMANDS[:3] + COMMANDS[5:], ids=" ".join)
-def test_json_stays_valid_and_plain(shell, words):
-    hostile(shell)
-    done = shell(*words, "--json")
+def test_json_stays_valid_and_plain(hostile, words):
+    done = hostile(*words, "--json")
     assert done.out.isascii()
     assert done.lines or words[0] == "recover"
 

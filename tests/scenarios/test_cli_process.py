@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -18,9 +17,12 @@ PROGRAM = (sys.executable, "-c", "from counterfoil.cli import main; main()")
 pytestmark = pytest.mark.processes
 
 
-@pytest.fixture
-def shell(tmp_path: Path) -> Shell:
-    return Shell(tmp_path)
+@pytest.fixture(scope="module")
+def shell(tmp_path_factory: pytest.TempPathFactory) -> Shell:
+    """One ledger that these tests only look at."""
+    shell = Shell(tmp_path_factory.mktemp("process"))
+    refunded(shell)
+    return shell
 
 
 def run(
@@ -46,12 +48,10 @@ CODES = {
 @pytest.mark.parametrize("name", CODES)
 def test_the_program_leaves_with_its_code(shell, name):
     words, code = CODES[name]
-    refunded(shell)
     assert run(shell, *words).returncode == code
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(shell):
-    refunded(shell)
     environment = {**os.environ, "COUNTERFOIL_LEDGER": str(shell.place), "PYTHONUNBUFFERED": "1"}
     reading, writing = os.pipe()
     os.close(reading)
@@ -70,21 +70,18 @@ def test_a_reader_that_has_seen_enough_is_no_error(shell):
     "words", [["show", "case-8472"], ["ls"], ["verify"], ["show", "nobody"], ["import", "missing"]]
 )
 def test_without_a_terminal_nothing_steers_one(shell, words):
-    refunded(shell)
     done = run(shell, *words)
     assert b"\x1b" not in done.stdout + done.stderr
     assert b"\r" not in done.stdout + done.stderr
 
 
 def test_colour_is_used_when_it_is_asked_for_and_never_against_no_color(shell):
-    refunded(shell)
     assert b"\x1b[" in run(shell, "show", "case-8472", FORCE_COLOR="1").stdout
     assert b"\x1b" not in run(shell, "show", "case-8472", FORCE_COLOR="1", NO_COLOR="1").stdout
     assert b"\x1b" not in run(shell, "--no-color", "show", "case-8472", FORCE_COLOR="1").stdout
 
 
 def test_an_output_that_cannot_say_a_character_gets_an_escape(shell):
-    refunded(shell)
     done = run(shell, "show", "case-8472", PYTHONIOENCODING="ascii")
     assert done.returncode == 0
     assert done.stdout.isascii()
@@ -95,7 +92,6 @@ def test_an_output_that_cannot_say_a_character_gets_an_escape(shell):
     "words", [["ls", "--nope", "--json"], ["show", "nobody", "--json"], ["--json", "verify", "nobody"]]
 )
 def test_an_error_for_programs_is_one_object_on_standard_output(shell, words):
-    refunded(shell)
     done = run(shell, *words)
     error = json.loads(done.stdout)["error"]
     assert error["exit_code"] == done.returncode
@@ -104,7 +100,6 @@ def test_an_error_for_programs_is_one_object_on_standard_output(shell, words):
 
 
 def test_an_interrupted_program_leaves_with_130(shell):
-    refunded(shell)
     environment = {**os.environ, "COUNTERFOIL_LEDGER": str(shell.place), "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(
         [*PROGRAM, "tail", "-f", "-n", "1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
@@ -146,7 +141,6 @@ def test_help_loads_no_command(shell):
 
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Asia/Kathmandu"])
 def test_times_are_the_same_in_every_time_zone(shell, zone):
-    refunded(shell)
     out = run(shell, "show", "case-8472", TZ=zone).stdout.decode()
     assert "opened 2026-09-01 14:31:08Z" in out
     assert "2026-09-01 UTC" in out

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-import counterfoil
 from counterfoil.effects.registry import own_tools
-from counterfoil.errors import RunSuspended, RunWaiting
-from tests.command import Shell, declare_pickup, in_review, refunded
-from tests.running import vanish
+from tests.command import Shell, declare_pickup, in_review, killed, lost, refunded
 from tests.unit.cli.invented import right_half, words
 
 SETTLE = ("--outcome", "succeeded", "--by", "Ines Arvold", "--reason", "asked the carrier by phone")
@@ -124,35 +120,6 @@ def find(*, idempotency_key, **_):
                     key=lambda order, **_: f"pickup:{{order}}", doubt=counterfoil.by_lookup(find), timeout_s=10)
 def book_pickup(order: str, window: str) -> dict: ...
 """
-
-
-def killed(shell: Shell) -> None:
-    """A worker that vanished after it had sent a pickup, and whose lease and deadline have passed."""
-    with own_tools(), shell.open() as ledger:
-        book_pickup = declare_pickup(counterfoil.by_lookup(lambda **_: counterfoil.CannotTell("down")))
-
-        def body(run: counterfoil.Run) -> None:
-            with suppress(RunSuspended):
-                book_pickup(order="O-1042", window="2 Sep")
-
-        vanish(ledger.run("refund-agent", conversation="case-9", message="x", dedupe="m"), body)
-    shell.clock.advance(120_000)
-
-
-def lost(shell: Shell) -> None:
-    """An effect in doubt that no person has been asked about yet: the lookup never got through."""
-
-    def find(**_: object) -> object:
-        raise ConnectionError("no way to the carrier")
-
-    with own_tools(), shell.open() as ledger:
-        book_pickup = declare_pickup(counterfoil.by_lookup(find))
-        with (
-            pytest.raises(RunWaiting),
-            ledger.run("refund-agent", conversation="case-9", message="x", dedupe="m"),
-        ):
-            book_pickup(order="O-1042", window="2 Sep")
-    shell.clock.advance(120_000)
 
 
 def app(shell: Shell, answer: str, name: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from counterfoil.core.event import read_header
-from tests.command import Shell, in_review, refunded
+from tests.command import Shell, in_review, killed, refunded
 from tests.unit.cli.invented import right_half, words
 
 
@@ -118,6 +118,14 @@ def test_everything_that_was_said_is_written_out_when_it_is_asked_for(shell):
     refunded(shell, message="My kettle is broken.\nOrder O-1042.")
     assert "Order O-1042." not in shell("show", "case-8472").out
     assert "│ Order O-1042." in shell("show", "case-8472", "--full").out
+
+
+def test_a_run_whose_worker_is_gone_says_so_and_how_it_goes_on(shell):
+    killed(shell)
+    text = words(shell("show", "case-9").out)
+    assert "◌ A run is open and its worker is gone: running its code again resumes it." in text
+    assert "◌ worker gone" in shell("ls").out
+    assert "◌ worker gone" in shell("ls", "runs").out
 
 
 # ---- one event -----------------------------------------------------------------------------------------------------

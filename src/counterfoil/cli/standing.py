@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from counterfoil.cli.render.cells import number, text
+from counterfoil.client.reading import is_held
 from counterfoil.effects.state import IN_DOUBT, IN_REVIEW
 from counterfoil.errors import KeyStoreMissing
 from counterfoil.store.rows import Row
@@ -29,10 +30,10 @@ class Standing:
     oldest_ms: int | None = None
     more: bool = False
 
-    def add(self, row: Row, now_ms: int) -> None:
-        """Count one open effect."""
+    def add(self, row: Row, *, under_way: bool) -> None:
+        """Count one open effect; one whose call may be answered at any moment needs nobody."""
         stream_id, state = text(row, "stream_id"), text(row, "state")
-        if is_under_way(row, now_ms):
+        if under_way:
             self.under_way[stream_id] += 1
             return
         (self.in_review if state in IN_REVIEW else self.in_doubt)[stream_id] += 1
@@ -41,10 +42,11 @@ class Standing:
             self.oldest_ms = since
 
 
-def is_under_way(row: Row, now_ms: int) -> bool:
-    """Whether the call may still be answered: intended, and its deadline has not come."""
+def is_under_way(ledger: Ledger, row: Row, now_ms: int) -> bool:
+    """Whether the call may still be answered: intended, its deadline has not come, and its worker lives."""
     deadline = row["deadline_ms"]
-    return row["state"] == "intended" and isinstance(deadline, int) and now_ms < deadline
+    waits = row["state"] == "intended" and isinstance(deadline, int) and now_ms < deadline
+    return waits and is_held(ledger.ports, text(row, "stream_id"))
 
 
 def standing(ledger: Ledger, now_ms: int) -> Standing:
@@ -54,7 +56,7 @@ def standing(ledger: Ledger, now_ms: int) -> Standing:
         rows = ledger.effects(state=state, limit=COUNTED_MAX)
         found.more = found.more or len(rows) == COUNTED_MAX
         for row in rows:
-            found.add(row, now_ms)
+            found.add(row, under_way=is_under_way(ledger, row, now_ms))
     return found
 
 

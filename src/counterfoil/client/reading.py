@@ -156,6 +156,12 @@ def _opening(ports: LedgerPorts, stream_id: str) -> tuple[dict[str, Any], Conten
         return {}, "damaged"
 
 
+def is_held(ports: LedgerPorts, stream_id: str) -> bool:
+    """Whether a worker that lives, as far as can be told, holds the conversation now."""
+    head = ports.store.head(stream_id)
+    return head is not None and _held(ports, head.lease)
+
+
 def _held(ports: LedgerPorts, lease: Lease | None) -> bool:
     return lease is not None and ports.now_ms() < lease.expires_at_ms and not is_gone(lease.owner)
 

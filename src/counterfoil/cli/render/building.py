@@ -23,6 +23,7 @@ class Build:
     now_ms: int
     ledger_option: str = ""
     by_occurred: bool = False
+    live: bool = True
     rows: list[AnyRow] = field(default_factory=list)
     steps: dict[str, StepBuild] = field(default_factory=dict)
     effects: dict[str, EffectBuild] = field(default_factory=dict)

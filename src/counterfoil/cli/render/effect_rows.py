@@ -375,7 +375,7 @@ def finish(build: Build) -> None:
         if state not in IN_DOUBT | IN_REVIEW:
             continue
         due = found.deadline_ms
-        if state == "intended" and due is not None and build.now_ms < due and not found.known:
+        if build.live and state == "intended" and due is not None and build.now_ms < due and not found.known:
             found.pair.under_way = (
                 f"under way for {duration(build.now_ms - found.intended_ms)}, until {second(due)}"
             )
@@ -391,7 +391,7 @@ def _doubt(build: Build, found: EffectBuild) -> Doubt:
     doubt = Doubt(word, since)
     doubt.known = [f"Sent {second(found.intended_ms)} ({found.pair.sequence}).", *found.known]
     if not found.known and found.deadline_ms is not None:
-        doubt.known.append(f"No answer was recorded by its deadline, {second(found.deadline_ms)}.")
+        doubt.known.append(_unanswered(found.deadline_ms, build.now_ms))
     if state != "contradicted":
         doubt.verdict = "It may or may not have happened."
     if state in IN_REVIEW:
@@ -406,6 +406,12 @@ def _doubt(build: Build, found: EffectBuild) -> Doubt:
         doubt.decides = _recovery_words(found.effect.doubt)
         doubt.commands = [build.command("recover")]
     return doubt
+
+
+def _unanswered(deadline_ms: int, now_ms: int) -> str:
+    if now_ms < deadline_ms:
+        return f"Its worker is gone; the call may still arrive until {second(deadline_ms)}."
+    return f"No answer was recorded by its deadline, {second(deadline_ms)}."
 
 
 def _recovery_words(rule: str) -> str:

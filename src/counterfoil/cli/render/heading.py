@@ -34,10 +34,16 @@ def conversation_heading(info: ConversationInfo, width: int) -> list[Line]:
     lines += [Line(Span(piece, "quiet")) for piece in wrap(" · ".join(filter(None, facts)), width)]
     if info.name is not None:
         lines.append(Line(Span(info.stream_id, "quiet")))
+    if info.state == "interrupted":
+        said = "A run is open and its worker is gone: running its code again resumes it."
+        lines += [
+            Line(Span("◌ " if number == 0 else "  ", "wait"), piece)
+            for number, piece in enumerate(wrap(said, width - 2))
+        ]
     return lines
 
 
-def run_heading(run: Row, name: str, width: int) -> list[Line]:
+def run_heading(run: Row, name: str, width: int, *, live: bool) -> list[Line]:
     """Agent, state and totals of a run."""
     started, changed = number(run, "started_at_ms"), number(run, "changed_at_ms")
     finished = run["state"] == "finished"
@@ -53,7 +59,7 @@ def run_heading(run: Row, name: str, width: int) -> list[Line]:
         f"{text(run, 'cost')} {text(run, 'currency')}".strip(),
         f"token {number(run, 'token')}",
     ]
-    lines = [Line("Run of ", Span(marked(name), "strong"), "  ", run_state(run))]
+    lines = [Line("Run of ", Span(marked(name), "strong"), "  ", run_state(run, live=live))]
     lines += [Line(Span(piece, "quiet")) for piece in wrap(" · ".join(filter(None, facts)), width)]
     lines.append(Line(Span(text(run, "run_id"), "quiet")))
     return lines

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -78,7 +78,7 @@ def _conversation(entry: Listed) -> list[Line]:
         conversation_name(info),
         Line(marked(info.agent)),
         Line(Span(needs, style)),
-        run_state(entry.last_run),
+        run_state(entry.last_run, live=info.state == "running"),
         Line(count(info.runs)),
         Line(count(info.head_sequence)),
         Line("" if entry.last_event_ms is None else moment(entry.last_event_ms).removesuffix("Z")),
@@ -114,15 +114,15 @@ _TERMINALS: Final[Mapping[str, tuple[str, Style]]] = {
 }
 
 
-def run_state(row: Row | None) -> Line:
-    """``✓ success``, ``✗ provider_failure``, ``‖ waits: review``, ``● running``."""
+def run_state(row: Row | None, *, live: bool) -> Line:
+    """``✓ success``, ``✗ provider_failure``, ``‖ waits: review``, ``● running``, ``◌ worker gone``."""
     if row is None:
         return Line(Span("none", "quiet"))
     state = text(row, "state")
     if state == "suspended":
         return Line(Span(f"‖ waits: {text(row, 'cause')}", "wait"))
     if state == "running":
-        return Line(Span("● running", "stub"))
+        return Line(Span("● running", "stub") if live else Span("◌ worker gone", "wait"))
     terminal = text(row, "terminal")
     glyph, style = _TERMINALS.get(terminal, ("✗", "failure"))
     return Line(Span(f"{glyph} {marked(terminal)}", style))
@@ -131,8 +131,8 @@ def run_state(row: Row | None) -> Line:
 # ---- runs ------------------------------------------------------------------------------------------------------------
 
 
-def run_lines(rows: Sequence[Row], names: Mapping[str, str], width: int) -> list[Line]:
-    """One line for each run, newest first."""
+def run_lines(rows: Sequence[Row], names: Mapping[str, str], live: Collection[str], width: int) -> list[Line]:
+    """One line for each run, newest first. ``live`` are the conversations that a worker holds."""
     columns = (
         Column("run"),
         Column("conversation", shrinks=True, least=16),
@@ -143,10 +143,10 @@ def run_lines(rows: Sequence[Row], names: Mapping[str, str], width: int) -> list
         Column("tokens", "right", yields=5),
         Column("cost", "right", yields=2),
     )
-    return table(columns, [_run(row, names) for row in rows], width)
+    return table(columns, [_run(row, names, live) for row in rows], width)
 
 
-def _run(row: Row, names: Mapping[str, str]) -> list[Line]:
+def _run(row: Row, names: Mapping[str, str], live: Collection[str]) -> list[Line]:
     stream_id = text(row, "stream_id")
     tokens = number(row, "input_tokens") + number(row, "output_tokens")
     took = number(row, "changed_at_ms") - number(row, "started_at_ms")
@@ -155,7 +155,7 @@ def _run(row: Row, names: Mapping[str, str]) -> list[Line]:
         Line(text(row, "run_id")),
         Line(marked(names.get(stream_id, stream_id))),
         Line(marked(" ".join(filter(None, [text(row, "agent"), text(row, "agent_version")])))),
-        run_state(row),
+        run_state(row, live=stream_id in live),
         Line(moment(number(row, "started_at_ms")).removesuffix("Z")),
         Line(duration(took)) if row["state"] == "finished" else Line(),
         Line(count(tokens)) if tokens else Line(),
@@ -177,10 +177,10 @@ _EFFECT_STATES: Final[Mapping[str, tuple[str, Style]]] = {
 }
 
 
-def effect_state(row: Row, now_ms: int) -> Line:
-    """The state in one word with its glyph; a call whose deadline has not come is under way, not in doubt."""
-    state, deadline = text(row, "state"), row["deadline_ms"]
-    if state == "intended" and isinstance(deadline, int) and now_ms < deadline:
+def effect_state(row: Row, *, under_way: bool) -> Line:
+    """The state in one word with its glyph; a call that may be answered at any moment is under way, not in doubt."""
+    state = text(row, "state")
+    if under_way:
         return Line(Span("… under way", "quiet"))
     words, style = _EFFECT_STATES.get(state, (marked(state), "plain"))
     if state == "settled" and row["outcome"]:
@@ -188,8 +188,8 @@ def effect_state(row: Row, now_ms: int) -> Line:
     return Line(Span(words, style))
 
 
-def effect_lines(rows: Sequence[Row], width: int, now_ms: int) -> list[Line]:
-    """One line for each effect, the newest first; those in doubt say for how long."""
+def effect_lines(rows: Sequence[Row], under_way: Collection[str], width: int, now_ms: int) -> list[Line]:
+    """One line for each effect, the newest first; those in doubt say for how long, those ``under_way`` are not."""
     columns = (
         Column("effect"),
         Column("tool", shrinks=True, least=26),
@@ -199,12 +199,12 @@ def effect_lines(rows: Sequence[Row], width: int, now_ms: int) -> list[Line]:
         Column("intended (UTC)", yields=2),
         Column("run", yields=4),
     )
-    return table(columns, [_effect(row, now_ms) for row in rows], width)
+    return table(columns, [_effect(row, under_way, now_ms) for row in rows], width)
 
 
-def _effect(row: Row, now_ms: int) -> list[Line]:
+def _effect(row: Row, under_way: Collection[str], now_ms: int) -> list[Line]:
     intended = number(row, "intended_at_ms")
-    state = effect_state(row, now_ms)
+    state = effect_state(row, under_way=text(row, "effect_id") in under_way)
     waits = "◆?" in state.text
     return [
         Line(text(row, "effect_id")),

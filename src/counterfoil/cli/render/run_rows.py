@@ -10,7 +10,7 @@ from counterfoil.cli.render.content import Content, name_of
 from counterfoil.cli.render.line import Span, Style
 from counterfoil.cli.render.marks import marked
 from counterfoil.cli.render.times import count, duration, plural
-from counterfoil.cli.render.values import shown
+from counterfoil.cli.render.values import named, shown
 from counterfoil.flow.event import Event
 
 _GOOD: Final = frozenset({"success", "absorbed", "superseded"})
@@ -146,7 +146,8 @@ def _finished(build: Build, event: Event) -> None:
     glyph = "✓" if terminal == "success" else "–" if good else "✗"
     note.detail = [Span(f"{glyph} {marked(terminal)}", style), *_tally(data)]
     note.below = _error(content, "failure")
-    note.detail += _present(content.span("output", style="quiet"))
+    if (output := content.get("output")) is not None:
+        note.detail.append(Span(named(output), "quiet"))
     if event.header.run_id is not None:
         build.ended.add(event.header.run_id)
 

@@ -25,15 +25,17 @@ def timeline(
     ledger_option: str = "",
     before: Iterable[Event] = (),
     by_occurred: bool = False,
+    live: bool = True,
     folded: bool = True,
 ) -> Timeline:
     """The rows of these events of one conversation, in order.
 
     ``before`` are earlier events of effects whose later ones are shown, so that no pair lacks its stub.
     ``ledger_option`` is what printed commands need to find the ledger. ``by_occurred`` dates rows as the producer
-    says, which an imported transcript needs. Doubt and refusals are never folded.
+    says, which an imported transcript needs. ``live`` says whether a worker holds the conversation, so that a call
+    may be answered. Doubt and refusals are never folded.
     """
-    build = Build(now_ms=now_ms, ledger_option=ledger_option, by_occurred=by_occurred)
+    build = Build(now_ms=now_ms, ledger_option=ledger_option, by_occurred=by_occurred, live=live)
     for event in before:
         build.outside = True
         _take(build, event)

@@ -17,8 +17,8 @@ from counterfoil.cli.render.heading import keys_lines
 from counterfoil.cli.render.line import Line, Span
 from counterfoil.cli.render.times import duration, plural
 from counterfoil.cli.shapes import conversation_json, row_json
-from counterfoil.cli.standing import Standing, keys_note, standing
-from counterfoil.client.reading import ConversationInfo
+from counterfoil.cli.standing import Standing, is_under_way, keys_note, standing
+from counterfoil.client.reading import ConversationInfo, is_held
 from counterfoil.effects.rows import EFFECTS, REVIEWS
 from counterfoil.errors import CounterfoilError, InputError
 from counterfoil.runtime.rows import RUNS
@@ -142,7 +142,9 @@ def _runs(face: Face, ledger: Ledger, state: str | None, after: str | None, limi
     if _given(face, "runs", rows[:limit]):
         return
     names = _names(ledger, {text(row, "stream_id") for row in rows[:limit]})
-    face.say(listing.run_lines(rows[:limit], names, face.columns))
+    open_in = {text(row, "stream_id") for row in rows[:limit] if row["state"] == "running"}
+    live = {stream_id for stream_id in open_in if is_held(ledger.ports, stream_id)}
+    face.say(listing.run_lines(rows[:limit], names, live, face.columns))
     if len(rows) > limit:
         _more(face, f"ls runs{'' if state is None else f' --state {state}'}", str(rows[limit - 1]["run_id"]))
 
@@ -155,7 +157,8 @@ def _effects(face: Face, ledger: Ledger, state: str | None, after: str | None, l
     )
     if _given(face, "effects", rows[:limit]):
         return
-    face.say(listing.effect_lines(rows[:limit], face.columns, face.now_ms))
+    under_way = {text(row, "effect_id") for row in rows[:limit] if is_under_way(ledger, row, face.now_ms)}
+    face.say(listing.effect_lines(rows[:limit], under_way, face.columns, face.now_ms))
     if len(rows) > limit:
         said = "" if state is None else f" --state {state}"
         _more(face, f"ls effects{said}", str(rows[limit - 1]["effect_id"]))

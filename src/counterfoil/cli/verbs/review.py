@@ -68,9 +68,7 @@ def show(face: Face, review_id: str) -> int:
         row, effect = _review(ledger, review_id)
         events = list(_events(ledger, effect))
         info = conversation(ledger.ports, str(row["stream_id"]))
-        drawn = timeline(
-            events, now_ms=face.now_ms, ledger_option=ledger_option(face), by_occurred=False, folded=False
-        )
+        drawn = timeline(events, now_ms=face.now_ms, ledger_option=ledger_option(face), folded=False)
         if face.as_json:
             pair = next((timeline_row_json(found) for found in drawn.rows), None)
             face.give({"review": row_json(row), "effect": row_json(effect), "timeline": pair})

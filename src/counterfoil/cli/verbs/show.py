@@ -188,9 +188,10 @@ def _draw(face: Face, stretch: _Stretch, full: bool) -> None:
         ledger_option=stretch.option,
         before=stretch.before(),
         by_occurred=stretch.info.origin == "import",
+        live=stretch.info.state == "running",
         folded=not full,
     )
-    waiting = [row for row in stretch.open if not is_under_way(row, face.now_ms)]
+    waiting = [row for row in stretch.open if not is_under_way(stretch.ledger, row, face.now_ms)]
     if face.as_json:
         face.give(shown_json(stretch.info, stretch.named.run, stretch.open, drawn, more=stretch.more))
         return
@@ -204,7 +205,7 @@ def _heading(face: Face, stretch: _Stretch, waiting: Sequence[Row]) -> list[Line
     lines = (
         conversation_heading(stretch.info, face.columns)
         if run is None
-        else run_heading(run, name, face.columns)
+        else run_heading(run, name, face.columns, live=stretch.info.state == "running")
     )
     lines += keys_lines(keys_note(stretch.ledger), face.columns)
     lines += doubt_lines(

@@ -114,6 +114,15 @@ def test_a_call_before_its_deadline_is_under_way_and_needs_nobody(story):
     assert "under way for 2.0 s, until 14:31:18" in words(story.text())
 
 
+def test_a_call_whose_worker_is_gone_is_in_doubt_before_its_deadline_too(story):
+    story.intended()
+    story.later(2_000)
+    assert story.pair(live=False).doubt is not None
+    assert "Its worker is gone; the call may still arrive until 14:31:18." in right_half(
+        story.text(live=False)
+    )
+
+
 # ---- in doubt ----------------------------------------------------------------------------------------------------
 
 
