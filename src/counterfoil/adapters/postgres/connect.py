@@ -1,0 +1,100 @@
+"""Connections with a deadline on every wait, usable behind a pooler in transaction mode."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Generator, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+
+from counterfoil.adapters.postgres.faults import DeadlinePassed
+from counterfoil.adapters.postgres.place import PostgresPlace
+
+ANSWER_S: Final = 10.0
+"""How long a server may take to answer one request before the connection is given up."""
+CONNECT_S_MIN: Final = 2
+"""libpq takes a shorter connect_timeout for this."""
+KEEPALIVE_S: Final = 10
+
+T = TypeVar("T")
+Params = Sequence[Any] | Mapping[str, Any]
+
+
+class BoundedConnection(psycopg.Connection[tuple[Any, ...]]):
+    """A connection whose every wait ends by ``give_up_at`` (``time.monotonic``), whatever the server does.
+
+    A connection that ran into its deadline is closed: an answer that comes later must not be taken for another's.
+    """
+
+    give_up_at: float = math.inf
+
+    def wait(self, gen: Generator[Any, Any, T], *args: Any, **options: Any) -> T:
+        """See ``psycopg.Connection.wait``. Raises :class:`DeadlinePassed`."""
+        try:
+            return super().wait(_until(gen, self.give_up_at), *args, **options)
+        except DeadlinePassed:
+            self.pgconn.finish()
+            raise
+
+
+def _until(gen: Generator[Any, Any, T], give_up_at: float) -> Generator[Any, Any, T]:
+    """The same generator, ended by an error at the first wake-up after the deadline (one each 0.1 s)."""
+    try:
+        state = next(gen)
+        while True:
+            ready = yield state
+            if not ready and time.monotonic() >= give_up_at:
+                raise DeadlinePassed("the server did not answer within the deadline")
+            state = gen.send(ready)
+    except StopIteration as end:
+        answer: T = end.value
+        return answer
+
+
+def connect(place: PostgresPlace, *, give_up_at: float, writable: bool) -> BoundedConnection:
+    """A new connection in autocommit. Raises psycopg errors as they are; the caller knows what it was doing.
+
+    Nothing here outlives a transaction on the server: no session settings, no named statements, no locks, no
+    LISTEN, so a pooler may give each transaction another server connection (INFRA 4).
+    """
+    left_s = max(CONNECT_S_MIN, min(ANSWER_S, give_up_at - time.monotonic()))
+    options: dict[str, Any] = {
+        "connect_timeout": math.ceil(left_s),
+        "application_name": "counterfoil",
+        "keepalives_idle": KEEPALIVE_S,
+        "client_encoding": "UTF8",
+    }
+    if writable:
+        # Also behind a proxy, which may lead the first connection to a replica (INFRA 5).
+        options["target_session_attrs"] = "read-write"
+    given = conninfo_to_dict(place.conninfo)
+    if "connect_timeout" in given:
+        options["connect_timeout"] = min(
+            options["connect_timeout"], int(given["connect_timeout"] or 0) or math.inf
+        )
+    options = {
+        name: value for name, value in options.items() if name not in given or name == "connect_timeout"
+    }
+    connection = BoundedConnection.connect(place.conninfo, autocommit=True, prepare_threshold=None, **options)
+    connection.give_up_at = give_up_at
+    return connection
+
+
+def run(connection: BoundedConnection, sql: str, params: Params = ()) -> psycopg.Cursor[tuple[Any, ...]]:
+    """Send one statement; rows come in binary form. In a pipeline the answer is there after its end."""
+    return connection.cursor(binary=True).execute(sql.encode(), params or None)
+
+
+def fetch(connection: BoundedConnection, sql: str, params: Params = ()) -> list[tuple[Any, ...]]:
+    """All rows of one statement."""
+    return run(connection, sql, params).fetchall()
+
+
+def close_quietly(connection: BoundedConnection) -> None:
+    """Close a connection that may be beyond help; never waits for the server."""
+    with contextlib.suppress(psycopg.Error):
+        connection.close()

@@ -1,0 +1,309 @@
+"""The writing side: transactions on the one connection that writes, run again where that is safe, never in silence.
+
+Everything here runs in one thread at a time; the group-commit writer sees to that. An append may be run again after
+any failure, a lost answer included, because its events have ids and the first thing the second try does is to look
+them up under the head's lock (DESIGN 2.14).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, TypeVar
+
+import psycopg
+
+from counterfoil.adapters.postgres.checks import check, check_duplicate
+from counterfoil.adapters.postgres.clock import DatabaseClock
+from counterfoil.adapters.postgres.connect import ANSWER_S, BoundedConnection, close_quietly, connect, run
+from counterfoil.adapters.postgres.faults import Verdict, translate, verdict
+from counterfoil.adapters.postgres.heads import HeadMemory
+from counterfoil.adapters.postgres.lone import append_lone
+from counterfoil.adapters.postgres.place import PostgresPlace
+from counterfoil.adapters.postgres.plan import Job, merged
+from counterfoil.adapters.postgres.tables import RowTables
+from counterfoil.adapters.postgres.transaction import WriteTransaction
+from counterfoil.errors import AppendTimeout, CounterfoilError, StoreClosed, StoreError
+from counterfoil.store.unit import Outcome, Receipt, Refusal
+
+T = TypeVar("T")
+Work = Callable[[WriteTransaction], T]
+
+PAUSE_S: Final = 0.02
+PAUSE_S_MAX: Final = 1.0
+"""First and longest pause before a transaction that failed is run again."""
+
+
+class Doubt(Exception):
+    """The connection was lost while a commit was on its way. ``answer`` is what would have been told."""
+
+    def __init__(self, error: CounterfoilError, answer: object) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.answer = answer
+
+
+@dataclass(slots=True)
+class _Try:
+    """One try of a transaction; ``sent`` once its commit may have reached the server, with the answer it would give."""
+
+    sent: bool = False
+    answer: object = None
+
+
+class Engine:
+    """One writing connection with what it remembers. ``clock`` dates events and leases."""
+
+    def __init__(self, place: PostgresPlace, tables: RowTables, clock: DatabaseClock, wait_s: float) -> None:
+        self._place = place
+        self._tables = tables
+        self._clock = clock
+        self._wait_s = wait_s
+        self._connection: BoundedConnection | None = None
+        self._heads = HeadMemory()
+        self._closing = threading.Event()
+        self._lone = True
+
+    # ---- units -------------------------------------------------------------------------------------------------
+
+    def commit(self, batch: Sequence[Job]) -> list[Outcome]:
+        """Record a batch in one transaction; see ``store.writer.BatchEngine``.
+
+        Raises AppendTimeout when the outcome is unknown at the deadline. What was surely not recorded is refused.
+        """
+        ready = [job for job in batch if job.refusal is None]
+        told: list[Outcome] = self._record(ready) if ready else []
+        outcomes = iter(told)
+        return [Refusal(job.refusal) if job.refusal is not None else next(outcomes) for job in batch]
+
+    def _record(self, jobs: Sequence[Job]) -> list[Outcome]:
+        give_up_at = time.monotonic() + self._wait_s
+        doubted: list[Outcome] = []
+
+        def once(connection: BoundedConnection, attempt: _Try) -> list[Outcome]:
+            if len(jobs) == 1 and jobs[0].plain and self._lone and not doubted:
+                receipt = append_lone(
+                    connection, self._heads, self._tables.schema, jobs[0], self._clock, attempt
+                )
+                if receipt is not None:
+                    return [receipt]
+            return self._transaction(
+                connection, attempt, lambda transaction: _append(transaction, jobs), jobs
+            )
+
+        while True:
+            try:
+                outcomes = self._until(once, give_up_at, "write to")
+            except Doubt as doubt:
+                if not doubted and isinstance(doubt.answer, list):
+                    doubted = doubt.answer
+                if time.monotonic() >= give_up_at or self._closing.is_set():
+                    raise self._unknown(doubt.error) from doubt
+                self._pause(PAUSE_S, give_up_at)
+            except CounterfoilError as error:
+                if doubted:
+                    raise self._unknown(error) from error
+                if len(jobs) > 1 and not isinstance(error, StoreError):
+                    # Something in one unit that no check foresaw must not take its neighbours along.
+                    return [outcome for job in jobs for outcome in self._record([job])]
+                return [Refusal(error)] * len(jobs)
+            else:
+                return _as_first_told(outcomes, doubted)
+
+    # ---- transactions ------------------------------------------------------------------------------------------
+
+    def transact(
+        self,
+        work: Work[T],
+        landed: Callable[[T, BoundedConnection], bool] | None = None,
+        *,
+        again: bool = True,
+    ) -> T:
+        """Run ``work`` in one write transaction and commit it. What it raises leaves nothing behind.
+
+        ``landed`` tells of a commit whose answer was lost whether it was recorded; without it ``work`` is one that
+        may simply be run again. ``again=False``: it cannot be run twice at all. Raises AppendTimeout when the
+        outcome stays unknown.
+        """
+        give_up_at = time.monotonic() + self._wait_s
+
+        def once(connection: BoundedConnection, attempt: _Try) -> T:
+            return self._transaction(connection, attempt, work, ())
+
+        while True:
+            try:
+                return self._until(once, give_up_at, "write to", tries=None if again else 1)
+            except Doubt as doubt:
+                answer: T = doubt.answer  # type: ignore[assignment]  # what ``work`` returned
+                if landed is not None and self._landed(landed, answer, give_up_at, doubt):
+                    return answer
+                if landed is not None or not again or time.monotonic() >= give_up_at:
+                    raise self._unknown(doubt.error) from doubt
+
+    def ask(self, question: Callable[[BoundedConnection], T], doing: str) -> T:
+        """Run something that changes nothing, or a transaction of its own, on the writing connection."""
+        return self._until(lambda connection, _: question(connection), time.monotonic() + self._wait_s, doing)
+
+    def _landed(
+        self,
+        landed: Callable[[T, BoundedConnection], bool],
+        answer: T,
+        give_up_at: float,
+        doubt: Doubt,
+    ) -> bool:
+        try:
+            return self._until(lambda connection, _: landed(answer, connection), give_up_at, "look into")
+        except CounterfoilError as error:
+            raise self._unknown(doubt.error) from error
+
+    def _transaction(
+        self, connection: BoundedConnection, attempt: _Try, work: Work[T], jobs: Sequence[Job]
+    ) -> T:
+        if self._tables.newer:
+            self._tables.check_writable()
+        transaction = WriteTransaction(connection, self._tables.schema, self._tables, self._clock.injected)
+        try:
+            if jobs:
+                _begin(transaction, jobs)
+            answer = work(transaction)
+            attempt.answer = answer
+            if transaction.dirty:
+                attempt.sent = True
+                transaction.commit()
+            else:
+                run(connection, "ROLLBACK")
+        except CounterfoilError:
+            self._roll_back(connection)
+            raise
+        except psycopg.Error:
+            raise
+        except BaseException:
+            # An interrupt in the middle of an answer: what comes next on this connection is anybody's guess.
+            self.drop()
+            raise
+        for head in transaction.heads_now():
+            self._heads.keep(head.stream_id, head.seq, head.hash)
+        return answer
+
+    # ---- trying again ------------------------------------------------------------------------------------------
+
+    def _until(
+        self,
+        once: Callable[[BoundedConnection, _Try], T],
+        give_up_at: float,
+        doing: str,
+        *,
+        tries: int | None = None,
+    ) -> T:
+        """Try until it is done, the error is final or the deadline has passed. Raises Doubt as soon as there is any."""
+        pause_s, tried = PAUSE_S, 0
+        while True:
+            connection, attempt, tried = None, _Try(), tried + 1
+            try:
+                connection = self._ready(give_up_at)
+                return once(connection, attempt)
+            except psycopg.Error as error:
+                told = translate(error, self._place.shown, doing)
+                what = verdict(error, connection)
+                if what is not Verdict.AGAIN:
+                    self.drop()
+                elif connection is not None:
+                    self._roll_back(connection)
+                if attempt.sent and what is Verdict.LOST:
+                    raise Doubt(told, attempt.answer) from error
+                late = time.monotonic() + pause_s >= give_up_at or self._closing.is_set()
+                if what is Verdict.FINAL or late or (tries is not None and tried >= tries):
+                    raise told from error
+                if what is Verdict.AGAIN:
+                    # Lost a race: whoever won it is done in a moment.
+                    self._pause(PAUSE_S, give_up_at)
+                else:
+                    self._pause(pause_s, give_up_at)
+                    pause_s = min(2 * pause_s, PAUSE_S_MAX)
+
+    def _pause(self, seconds: float, give_up_at: float) -> None:
+        self._closing.wait(max(0.0, min(seconds, give_up_at - time.monotonic())))
+
+    def _unknown(self, error: CounterfoilError) -> AppendTimeout:
+        return AppendTimeout(
+            f"whether this was recorded in {self._place.shown} cannot be told now: {error.message}",
+            place=self._place.shown,
+            outcome="unknown",
+        )
+
+    # ---- the connection ------------------------------------------------------------------------------------------
+
+    def _ready(self, give_up_at: float) -> BoundedConnection:
+        if self._closing.is_set():
+            raise StoreClosed("the store is closed", hint="open the ledger again")
+        connection = self._connection
+        if connection is None or connection.closed:
+            connection = self._connection = connect(self._place, give_up_at=give_up_at, writable=True)
+            self._clock.measure(connection)
+            (setting,) = run(connection, "SELECT current_setting('synchronous_commit')").fetchone() or ("",)
+            # Where the login's own default would not wait for the disk, only a transaction can say that it must.
+            self._lone = setting not in ("off", "local")
+        connection.give_up_at = min(give_up_at, time.monotonic() + ANSWER_S)
+        if self._clock.stale:
+            self._clock.measure(connection)
+        return connection
+
+    def _roll_back(self, connection: BoundedConnection) -> None:
+        try:
+            if not connection.closed:
+                run(connection, "ROLLBACK")
+        except psycopg.Error:
+            self.drop()
+
+    def drop(self) -> None:
+        """Close the connection; the next call opens another."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            close_quietly(connection)
+
+    def stop(self) -> None:
+        """Let a call that waits for a better moment give up now."""
+        self._closing.set()
+
+    def abandon(self) -> BoundedConnection | None:
+        """After a fork, in the child: the connection, which must neither be used nor closed there."""
+        connection, self._connection = self._connection, None
+        return connection
+
+
+def _begin(transaction: WriteTransaction, jobs: Sequence[Job]) -> None:
+    transaction.begin(
+        [part.stream_id for job in jobs for part in job.streams],
+        [(part.stream_id, event.event_id) for job in jobs for part in job.streams for event in part.events],
+        merged(job.keys for job in jobs),
+    )
+
+
+def _append(transaction: WriteTransaction, jobs: Sequence[Job]) -> list[Outcome]:
+    """Judge the units one after the other on what the ones before have left."""
+    return [_admit(transaction, job) for job in jobs]
+
+
+def _admit(transaction: WriteTransaction, job: Job) -> Outcome:
+    try:
+        receipt = check_duplicate(transaction.recorded, job)
+        if receipt is not None:
+            return receipt
+        check(transaction.heads, transaction.rows, job, {})
+        return transaction.place(job)
+    except CounterfoilError as error:
+        return Refusal(error)
+
+
+def _as_first_told(outcomes: Sequence[Outcome], doubted: Sequence[Outcome]) -> list[Outcome]:
+    """What a second try found recorded is no duplicate where the first try, whose answer was lost, recorded it."""
+    if not doubted:
+        return list(outcomes)
+    return [
+        replace(now, duplicate=False)
+        if isinstance(now, Receipt) and isinstance(then, Receipt) and not then.duplicate
+        else now
+        for now, then in zip(outcomes, doubted, strict=True)
+    ]

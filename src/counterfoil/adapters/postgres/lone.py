@@ -1,0 +1,119 @@
+"""A lone append as one statement: compare the head, move it, insert events and records, commit (DESIGN 4)."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Protocol
+
+import psycopg
+
+from counterfoil.adapters.postgres.clock import DatabaseClock
+from counterfoil.adapters.postgres.connect import BoundedConnection, run
+from counterfoil.adapters.postgres.heads import HeadMemory, KnownHead
+from counterfoil.adapters.postgres.plan import Job
+from counterfoil.adapters.postgres.schema import quoted
+from counterfoil.core.event import event_hash, splice
+from counterfoil.core.forms import time_text
+from counterfoil.core.limits import SEQUENCE_MAX
+from counterfoil.store.unit import ANY, Position, Receipt
+
+EVENTS_MAX: Final = 8
+"""A unit of more events goes by COPY."""
+
+UNIQUE_VIOLATION: Final = "23505"
+
+
+class Attempt(Protocol):
+    """Where a try notes that its commit may have reached the server, and what it would answer."""
+
+    sent: bool
+    answer: object
+
+
+def append_lone(
+    connection: BoundedConnection,
+    heads: HeadMemory,
+    schema: str,
+    job: Job,
+    clock: DatabaseClock,
+    attempt: Attempt,
+) -> Receipt | None:
+    """The receipt, or None when the head is not where it was last seen or a check needs a closer look."""
+    (part,) = job.streams
+    known = heads.get(part.stream_id)
+    if known is None or not 0 < job.events <= EVENTS_MAX or known.seq + job.events > SEQUENCE_MAX:
+        return None
+    if part.expected is not ANY and (part.expected.absent or part.expected.sequence not in {None, known.seq}):
+        return None
+    positions, params = _prepared(job, known, clock.now_ms())
+    receipt = Receipt(tuple(positions))
+    attempt.sent, attempt.answer = True, [receipt]
+    try:
+        moved = run(connection, _statement(schema), params).fetchall()
+    except psycopg.Error as error:
+        if error.sqlstate != UNIQUE_VIOLATION:
+            raise
+        moved = []  # an event of this id is there already: a closer look tells whether it is the same
+    attempt.sent = False
+    if not moved:
+        heads.contend(part.stream_id)
+        return None
+    heads.keep(part.stream_id, positions[-1].sequence, positions[-1].hash)
+    return receipt
+
+
+def _prepared(job: Job, known: KnownHead, now_ms: int) -> tuple[list[Position], dict[str, Any]]:
+    (part,) = job.streams
+    time, seq, digest = time_text(now_ms), known.seq, known.hash
+    positions, headers = [], []
+    for event in part.events:
+        seq += 1
+        header = splice(event, seq, time, digest.hex())
+        digest = event_hash(header)
+        headers.append(header)
+        positions.append(Position(part.stream_id, seq, event.event_id, now_ms, digest))
+    records = [
+        (place.sequence, number, record)
+        for place, event in zip(positions, part.events, strict=True)
+        for number, record in enumerate(event.records)
+    ]
+    return positions, {
+        "stream": part.stream_id,
+        "old_seq": known.seq,
+        "old_hash": known.hash,
+        "seq": seq,
+        "hash": digest,
+        "token": part.token,
+        "now": now_ms,
+        "seqs": [place.sequence for place in positions],
+        "ids": [event.event_id for event in part.events],
+        "types": [event.event_type for event in part.events],
+        "runs": [event.run_id for event in part.events],
+        "headers": headers,
+        "hashes": [place.hash for place in positions],
+        "record_seqs": [record[0] for record in records],
+        "record_parts": [record[1] for record in records],
+        "records": [record[2] for record in records],
+    }
+
+
+def _statement(schema: str) -> str:
+    s = quoted(schema)
+    return f"""
+        WITH moved AS (
+            UPDATE {s}.head SET seq = %(seq)s, hash = %(hash)s
+            WHERE stream_id = %(stream)s AND seq = %(old_seq)s AND hash = %(old_hash)s
+                AND token = coalesce(%(token)s::bigint, token)
+            RETURNING tenant
+        ), added AS (
+            INSERT INTO {s}.event
+                (stream_id, seq, event_id, event_type, run_id, recorded_at, tenant, header, hash)
+            SELECT %(stream)s::text, e.seq, e.id, e.type, e.run, %(now)s::bigint, moved.tenant, e.header, e.hash
+            FROM moved, unnest(%(seqs)s::bigint[], %(ids)s::text[], %(types)s::text[], %(runs)s::text[],
+                %(headers)s::bytea[], %(hashes)s::bytea[]) AS e(seq, id, type, run, header, hash)
+        ), kept AS (
+            INSERT INTO {s}.event_content (stream_id, seq, part, tenant, record)
+            SELECT %(stream)s::text, c.seq, c.part, moved.tenant, c.record
+            FROM moved, unnest(%(record_seqs)s::bigint[], %(record_parts)s::smallint[], %(records)s::bytea[])
+                AS c(seq, part, record)
+        )
+        SELECT tenant FROM moved"""

@@ -1,0 +1,134 @@
+"""Making and checking the schema: one transaction under a lock of its own; newer, unknown and half-made are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import psycopg
+
+from counterfoil.adapters.postgres.connect import BoundedConnection, fetch, run
+from counterfoil.adapters.postgres.place import PostgresPlace
+from counterfoil.adapters.postgres.schema import SCHEMA, TABLES, creation, quoted
+from counterfoil.errors import ConfigInvalid, LedgerNotFound, SchemaTooNew, SchemaUnknown
+
+SERVER_MIN: Final = 150_000
+LOCK_NAME: Final = "counterfoil/schema/"
+
+
+def check_server(connection: BoundedConnection, place: PostgresPlace) -> None:
+    """Refuse a server that cannot keep what the contract promises."""
+    ((version, encoding, fsync),) = fetch(
+        connection,
+        "SELECT current_setting('server_version_num')::int, current_setting('server_encoding'),"
+        " current_setting('fsync')",
+    )
+    if version < SERVER_MIN:
+        raise ConfigInvalid(
+            f"{place.shown} is PostgreSQL {version // 10000}; version {SERVER_MIN // 10000} or newer is needed",
+            hint="use a newer server",
+        )
+    if encoding != "UTF8":
+        raise ConfigInvalid(
+            f"the database of {place.shown} is encoded in {encoding}; UTF8 is needed",
+            hint="CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0",
+        )
+    if fsync != "on":
+        raise ConfigInvalid(
+            f"the server of {place.shown} runs with fsync = {fsync}, so an acknowledged commit may be lost",
+            hint="set fsync = on and restart the server",
+        )
+
+
+@contextmanager
+def alone(connection: BoundedConnection, place: PostgresPlace) -> Iterator[None]:
+    """One transaction that nobody else who makes or changes this schema shares; a lock of the transaction alone."""
+    run(connection, "BEGIN")
+    try:
+        run(connection, "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (LOCK_NAME + place.schema,))
+        yield
+        run(connection, "COMMIT")
+    except BaseException:
+        if not connection.closed and connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+            run(connection, "ROLLBACK")
+        raise
+
+
+def make(
+    connection: BoundedConnection, place: PostgresPlace, ledger_id: str, finish: Callable[[], None]
+) -> None:
+    """Make an empty ledger, unless there is one; ``finish`` runs in the same transaction."""
+    if "meta" in present(connection, place.schema):
+        return
+    with alone(connection, place):
+        if "meta" in present(connection, place.schema):
+            return
+        _refuse_foreign(connection, place)
+        for statement in creation(place.schema):
+            run(connection, statement)
+        for name, value in (("schema", str(SCHEMA)), ("ledger_id", ledger_id)):
+            run(connection, f"INSERT INTO {quoted(place.schema)}.meta VALUES (%s, %s)", (name, value))
+        finish()
+
+
+def check_schema(connection: BoundedConnection, place: PostgresPlace) -> str:
+    """The ledger's id, if this build can work with the schema.
+
+    Raises ``LedgerNotFound``, ``SchemaTooNew`` or ``SchemaUnknown``.
+    """
+    there = present(connection, place.schema)
+    if not there:
+        raise LedgerNotFound(
+            f"there is no ledger in {place.shown}",
+            hint="make one with `counterfoil init`, or name its schema: ?schema=NAME",
+            place=place.shown,
+        )
+    if "meta" not in there:
+        raise SchemaUnknown(
+            f"{place.shown} holds tables of something else", hint="name another schema", place=place.shown
+        )
+    meta = dict(fetch(connection, f"SELECT name, value FROM {quoted(place.schema)}.meta"))
+    number = meta.get("schema", "")
+    if not number.isdigit() or not meta.get("ledger_id"):
+        raise SchemaUnknown(
+            f"{place.shown} does not say which ledger it is",
+            hint="restore the last backup",
+            place=place.shown,
+        )
+    if int(number) > SCHEMA:
+        raise SchemaTooNew(
+            f"{place.shown} has schema {number}; this version of Counterfoil knows schema {SCHEMA}",
+            place=place.shown,
+            schema=int(number),
+            known=SCHEMA,
+        )
+    missing = sorted(set(TABLES) - there)
+    if int(number) < SCHEMA or missing:
+        raise SchemaUnknown(
+            f"{place.shown} says schema {number}" + (f" but lacks {', '.join(missing)}" if missing else ""),
+            hint="restore the last backup",
+            place=place.shown,
+            missing=missing,
+        )
+    return str(meta["ledger_id"])
+
+
+def present(connection: BoundedConnection, schema: str) -> set[str]:
+    """The names of the tables in a schema; empty when the schema is not there."""
+    rows = fetch(
+        connection,
+        "SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+        " WHERE n.nspname = %s AND c.relkind IN ('r', 'p')",
+        (schema,),
+    )
+    return {name for (name,) in rows}
+
+
+def _refuse_foreign(connection: BoundedConnection, place: PostgresPlace) -> None:
+    if present(connection, place.schema):
+        raise SchemaUnknown(
+            f"{place.shown} holds tables of something else, and is left as it is",
+            hint="name another schema: ?schema=NAME",
+            place=place.shown,
+        )

@@ -1,0 +1,94 @@
+"""Opening a ledger on a server: the server is looked at, the schema made or checked, row tables brought up to date."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from counterfoil.abc.time import Clock
+from counterfoil.adapters.postgres.clock import DatabaseClock
+from counterfoil.adapters.postgres.connect import ANSWER_S
+from counterfoil.adapters.postgres.engine import Engine
+from counterfoil.adapters.postgres.migrate import alone, check_schema, check_server, make
+from counterfoil.adapters.postgres.place import PostgresPlace, parse_place
+from counterfoil.adapters.postgres.plan import Job
+from counterfoil.adapters.postgres.readers import READERS_MAX, Readers
+from counterfoil.adapters.postgres.store import PostgresStore
+from counterfoil.adapters.postgres.tables import RowTables
+from counterfoil.store.rows import TableSpec
+from counterfoil.store.unit import Outcome
+from counterfoil.store.writer import WAIT_S, GroupWriter
+
+OPEN_S: Final = ANSWER_S
+"""Opening does not wait for a server that is away: whoever opens can tell a person."""
+
+
+def open_postgres(
+    place: str | PostgresPlace,
+    *,
+    tables: Sequence[TableSpec] = (),
+    create: bool = False,
+    read_only: bool = False,
+    ledger_id: str | None = None,
+    clock: Clock | None = None,
+    wait_s: float = WAIT_S,
+    connections_max: int = READERS_MAX,
+) -> PostgresStore:
+    """Open the ledger at ``place``; with ``create`` and ``ledger_id`` make it when it is not there.
+
+    ``wait_s`` is how long any call waits for the server and for others, ``connections_max`` how many connections it
+    reads with beside the one it writes with. Raises ``LedgerNotFound``, ``ConfigInvalid``, ``NotPermitted``,
+    ``SchemaTooNew``, ``SchemaUnknown`` or ``StoreIO``; nothing is left half made.
+    """
+    place = parse_place(place) if isinstance(place, str) else place
+    declared = RowTables(tables, place.schema)
+    dated = DatabaseClock(None if clock is None else clock.now_ms)
+    readers = Readers(place, wait_s, writable=not read_only, connections_max=connections_max)
+    try:
+        stored = _prepare(readers, place, declared, dated, ledger_id if create else None, read_only=read_only)
+    except BaseException:
+        readers.close()
+        raise
+    engine = None if read_only else Engine(place, declared, dated, wait_s)
+    writer: GroupWriter[Job] = GroupWriter(engine or _NoEngine(), wait_s=wait_s)
+    return PostgresStore(
+        place,
+        ledger_id=stored,
+        tables=declared,
+        readers=readers,
+        clock=dated,
+        writer=writer,
+        engine=engine,
+    )
+
+
+def _prepare(
+    readers: Readers,
+    place: PostgresPlace,
+    tables: RowTables,
+    clock: DatabaseClock,
+    ledger_id: str | None,
+    *,
+    read_only: bool,
+) -> str:
+    """Look at the server, make or check the schema and the row tables; the ledger's id."""
+    with readers.translated() as connection:
+        connection.give_up_at = time.monotonic() + OPEN_S
+        check_server(connection, place)
+        if ledger_id is not None and not read_only:
+            make(connection, place, ledger_id, lambda: tables.create(connection))
+        stored = check_schema(connection, place)
+        if not read_only and tables.missing(connection):
+            with alone(connection, place):
+                tables.create(connection)
+        tables.load(connection)
+        clock.measure(connection)
+        return stored
+
+
+class _NoEngine:
+    """What a reading handle's writer would commit with; nothing ever reaches it."""
+
+    def commit(self, batch: Sequence[Job]) -> list[Outcome]:
+        raise AssertionError(f"a handle opened for reading was given {len(batch)} jobs")

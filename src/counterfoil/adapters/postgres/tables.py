@@ -1,0 +1,290 @@
+"""Row tables: the SQL made from a TableSpec, and which version of it the database holds."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from counterfoil.adapters.memory.tables import Table
+from counterfoil.adapters.postgres.cells import given
+from counterfoil.adapters.postgres.connect import BoundedConnection, fetch, run
+from counterfoil.adapters.postgres.paging import CASTS, Pages, listed, quote
+from counterfoil.adapters.postgres.schema import of_my_tenants, policy, quoted
+from counterfoil.errors import ConfigInvalid, InvalidUnit, SchemaTooNew
+from counterfoil.store.rows import VERSION_COLUMN, Cell, Column, Row, TableSpec
+
+PREFIX: Final = "row_"
+"""Before the name of every row table, so that a feature may call its table ``event`` or ``head``."""
+
+RESERVED: Final = frozenset({"table"})
+"""Names that would meet a table of the schema once prefixed."""
+
+NAME_MAX: Final = 63
+"""Bytes of an identifier; PostgreSQL cuts longer ones in silence."""
+
+_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,58}").fullmatch
+_EMPTY: Final = {"text": "''", "integer": "0", "blob": "''"}
+
+
+@dataclass(slots=True)
+class RowTable:
+    """One table with its statements. Those that take rows take them as JSON (``cells.rows_json``)."""
+
+    spec: TableSpec
+    schema: str
+    table: str = field(init=False)
+    all_columns: tuple[str, ...] = field(init=False)
+    pages: Pages = field(init=False)
+    get: str = field(init=False)
+    lock: str = field(init=False)
+    add: str = field(init=False)
+    change: str = field(init=False)
+    remove: str = field(init=False)
+    hold: str = field(init=False)
+    clear: str = field(init=False)
+    clear_stream: str | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        check_spec(self.spec)
+        spec = self.spec
+        table = self.table = f"{quoted(self.schema)}.{quote(PREFIX + spec.name)}"
+        types = {column.name: CASTS[column.type] for column in spec.columns}
+        self.all_columns = (*types, VERSION_COLUMN)
+        columns = listed(self.all_columns)
+        self.pages = Pages(spec, table, columns)
+        here = " AND ".join(f"{quote(name)} = %s::{types[name]}" for name in spec.key)
+        rows = f"json_populate_recordset(NULL::{table}, %s::json) AS n"
+        same = " AND ".join(f"t.{quote(name)} = n.{quote(name)}" for name in spec.key)
+        self.get = f"SELECT {columns} FROM {table} WHERE {here}"
+        # In the order of the key, as every writer takes them, so that two never wait for each other in a ring.
+        self.lock = (
+            f"SELECT {', '.join(f't.{quote(name)}' for name in self.all_columns)} FROM {table} AS t JOIN {rows}"
+            f" ON {same} ORDER BY {', '.join(f't.{quote(name)}' for name in spec.key)} FOR UPDATE OF t"
+        )
+        self.add = f"INSERT INTO {table} ({columns}) SELECT {columns} FROM {rows} ORDER BY {listed(spec.key)}"
+        changed = [quote(name) for name in self.all_columns if name not in spec.key]
+        self.change = f"UPDATE {table} AS t SET {', '.join(f'{name} = n.{name}' for name in changed)} FROM {rows} WHERE {same}"
+        self.remove = f"DELETE FROM {table} AS t USING {rows} WHERE {same}"
+        # A key that must stay absent until we commit, and that we do not write: whoever inserts it waits for us.
+        owned = {name for name in ("tenant", spec.stream_column) if name in types} - set(spec.key)
+        holding = listed([*spec.key, *sorted(owned)])
+        self.hold = f"INSERT INTO {table} ({holding}) SELECT {holding} FROM {rows}"
+        self.clear = f"DELETE FROM {table}"
+        self.clear_stream = None
+        if spec.stream_column is not None:
+            self.clear_stream = f"DELETE FROM {table} WHERE {quote(spec.stream_column)} = %s"
+
+    def row(self, cells: Sequence[Any]) -> Row:
+        """A fetched row by column name."""
+        return dict(zip(self.all_columns, map(given, cells), strict=True))
+
+    def key_of(self, row: Mapping[str, Cell]) -> tuple[Cell, ...]:
+        """The key of a row."""
+        return tuple([row[name] for name in self.spec.key])
+
+    def placeholder(self, key: Sequence[Cell], tenant: str, stream_id: str) -> dict[str, Cell]:
+        """A row that stands for an absent one: its key, and an owner so that row-level security lets it in."""
+        owner: dict[str, Cell] = {"tenant": tenant}
+        if self.spec.stream_column is not None:
+            owner[self.spec.stream_column] = stream_id
+        return {name: cell for name, cell in owner.items() if name in self.all_columns} | self.keyed(key)
+
+    def keyed(self, key: Sequence[Cell]) -> dict[str, Cell]:
+        """A key by column name."""
+        return dict(zip(self.spec.key, key, strict=True))
+
+
+def check_spec(spec: TableSpec) -> None:
+    """Refuse with ConfigInvalid a declaration that no table can be made from."""
+    names = [column.name for column in spec.columns]
+    used = {*spec.key, *(name for columns in spec.indexes.values() for name in columns)}
+    used |= {spec.stream_column} if spec.stream_column is not None else set()
+    problem = None
+    if not all(_NAME(name) for name in (spec.name, *names, *spec.indexes)) or spec.name in RESERVED:
+        problem = "names are lower-case labels of at most 59 characters"
+    elif VERSION_COLUMN in names:
+        problem = f"{VERSION_COLUMN} is the store's own column"
+    elif len(set(names)) != len(names) or not used <= set(names):
+        problem = "a column is declared twice, or a key, index or stream column is not declared"
+    elif not spec.key:
+        problem = "a table needs a key"
+    if problem:
+        raise ConfigInvalid(f"the declaration of table {spec.name!r} is wrong: {problem}", table=spec.name)
+
+
+def _index_name(table: str, index: str) -> str:
+    name = f"{PREFIX}{table}__{index}"
+    if len(name) <= NAME_MAX:
+        return name
+    return f"{name[: NAME_MAX - 9]}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+
+def _create_statements(spec: TableSpec, schema: str) -> list[str]:
+    table = f"{quoted(schema)}.{quote(PREFIX + spec.name)}"
+    columns = []
+    for column in spec.columns:
+        never_null = column.required or column.name in spec.key
+        collation = ' COLLATE "C"' if column.type == "text" else ""
+        empty = f" NOT NULL DEFAULT {_EMPTY[column.type]}" if never_null else ""
+        columns.append(f"{quote(column.name)} {CASTS[column.type]}{collation}{empty}")
+    columns += [f"{VERSION_COLUMN} bigint NOT NULL DEFAULT 1", f"PRIMARY KEY ({listed(spec.key)})"]
+    made = [f"CREATE TABLE {table} ({', '.join(columns)})"]
+    for name, names in spec.indexes.items():
+        covered = ", ".join(f"{quote(n)} NULLS FIRST" for n in dict.fromkeys((*names, *spec.key)))
+        made.append(f"CREATE INDEX {quote(_index_name(spec.name, name))} ON {table} ({covered})")
+    return made + policy(schema, PREFIX + spec.name, _condition(spec, schema))
+
+
+def _condition(spec: TableSpec, schema: str) -> str:
+    """Who may see a row: by its tenant, by its stream's, else only who sees every tenant."""
+    if any(column.name == "tenant" for column in spec.columns):
+        return of_my_tenants(schema)
+    if spec.stream_column is not None:
+        stream = f"{quote(PREFIX + spec.name)}.{quote(spec.stream_column)}"
+        return f"EXISTS (SELECT 1 FROM {quoted(schema)}.stream s WHERE s.stream_id = {stream})"
+    return f"'*' = ANY ((SELECT {quoted(schema)}.my_tenants())::text[])"
+
+
+def described(spec: TableSpec) -> str:
+    """A declaration as the ledger keeps it, to be compared with what a program declares later."""
+    return json.dumps(
+        {
+            "columns": [[column.name, column.type, column.required] for column in spec.columns],
+            "key": list(spec.key),
+            "indexes": {name: list(columns) for name, columns in sorted(spec.indexes.items())},
+            "stream_column": spec.stream_column,
+        },
+        sort_keys=True,
+    )
+
+
+def _from_description(name: str, version: int, text: str) -> TableSpec:
+    told = json.loads(text)
+    return TableSpec(
+        name=name,
+        columns=tuple(Column(*column) for column in told["columns"]),
+        key=tuple(told["key"]),
+        indexes={index: tuple(columns) for index, columns in told["indexes"].items()},
+        version=version,
+        stream_column=told["stream_column"],
+    )
+
+
+class RowTables:
+    """The declared tables of one handle, held against what the database has.
+
+    ``newer`` names declared tables that a newer process has made over: this one reads them as they now are and
+    refuses to write anything. ``stale`` names tables whose rows must be rebuilt from the events.
+    """
+
+    def __init__(self, specs: Sequence[TableSpec], schema: str) -> None:
+        self.schema = schema
+        self.declared: dict[str, RowTable] = {spec.name: RowTable(spec, schema) for spec in specs}
+        if len(self.declared) != len(specs):
+            raise ConfigInvalid("a row table is declared twice")
+        self.by_name: dict[str, RowTable] = dict(self.declared)
+        self.newer: dict[str, int] = {}
+        self.stale: frozenset[str] = frozenset()
+        self.empty: dict[str, Table] = {name: Table(table.spec) for name, table in self.by_name.items()}
+
+    def table(self, name: str) -> RowTable:
+        """The table as the database holds it. Raises InvalidUnit if no feature declared it."""
+        try:
+            return self.by_name[name]
+        except KeyError:
+            raise InvalidUnit(f"no table {name!r} is declared in this store", table=name) from None
+
+    def check_writable(self) -> None:
+        """Raise SchemaTooNew when a newer process has made one of our tables over."""
+        for name, version in self.newer.items():
+            raise SchemaTooNew(
+                f"table {name} has version {version}, made by a newer version of this program; "
+                f"this one knows version {self.declared[name].spec.version}, so it reads and does not write",
+                table=name,
+                version=version,
+                known=self.declared[name].spec.version,
+            )
+
+    def load(self, connection: BoundedConnection) -> None:
+        """Take note of what the database holds."""
+        held = self._held(connection)
+        self.newer, stale = {}, set()
+        for name, mine in self.declared.items():
+            version, text, is_stale = held.get(name, (0, "", False))
+            self.by_name[name] = mine
+            if is_stale:
+                stale.add(name)
+            if version > mine.spec.version:
+                self.newer[name] = version
+                self.by_name[name] = RowTable(_from_description(name, version, text), self.schema)
+            elif version == mine.spec.version and text != described(mine.spec):
+                raise ConfigInvalid(
+                    f"table {name} is declared with other columns than the ledger has under version {version}",
+                    hint="raise the declaration's version when its columns change",
+                    table=name,
+                )
+        self.stale = frozenset(stale)
+        self.empty = {name: Table(table.spec) for name, table in self.by_name.items()}
+
+    def missing(self, connection: BoundedConnection) -> list[str]:
+        """Declared tables that are not there yet, or are older than their declaration."""
+        held = self._held(connection)
+        return [name for name, mine in self.declared.items() if held.get(name, (0,))[0] < mine.spec.version]
+
+    def create(self, connection: BoundedConnection) -> None:
+        """Make missing tables and carry older ones over; inside the caller's transaction."""
+        held = self._held(connection)
+        for name, mine in self.declared.items():
+            version, text, _ = held.get(name, (0, "", False))
+            if version >= mine.spec.version:
+                continue
+            self._make_over(
+                connection, mine.spec, _from_description(name, version, text) if version else None
+            )
+            # A table that appears in a ledger with events misses the rows that follow from them.
+            run(
+                connection,
+                f"INSERT INTO {quoted(self.schema)}.row_table (name, version, spec, stream_column, stale)"
+                f" VALUES (%s, %s, %s, %s, EXISTS (SELECT 1 FROM {quoted(self.schema)}.event))"
+                " ON CONFLICT (name) DO UPDATE SET version = excluded.version, spec = excluded.spec,"
+                " stream_column = excluded.stream_column, stale = excluded.stale",
+                (name, mine.spec.version, described(mine.spec), mine.spec.stream_column),
+            )
+
+    def _held(self, connection: BoundedConnection) -> Mapping[str, tuple[int, str, bool]]:
+        rows = fetch(connection, f"SELECT name, version, spec, stale FROM {quoted(self.schema)}.row_table")
+        return {name: (version, spec, stale) for name, version, spec, stale in rows}
+
+    def _make_over(self, connection: BoundedConnection, spec: TableSpec, older: TableSpec | None) -> None:
+        """Make the table; rows of an older version keep the columns both have, until they are rebuilt."""
+        schema, name = quoted(self.schema), PREFIX + spec.name
+        if older is None:
+            for statement in _create_statements(spec, self.schema):
+                run(connection, statement)
+            return
+        for index in older.indexes:
+            run(connection, f"DROP INDEX IF EXISTS {schema}.{quote(_index_name(spec.name, index))}")
+        run(connection, f"ALTER TABLE {schema}.{quote(name)} RENAME TO {quote('older_' + name)}")
+        run(
+            connection,
+            f"ALTER INDEX {schema}.{quote(f'{name}_pkey')} RENAME TO {quote(f'older_{name}_pkey')}",
+        )
+        for statement in _create_statements(spec, self.schema):
+            run(connection, statement)
+        before = {column.name: column for column in older.columns}
+        shared = [c.name for c in spec.columns if c.name in before and before[c.name].type == c.type]
+        must = [c.name for c in spec.columns if c.name in shared and (c.required or c.name in spec.key)]
+        if set(spec.key) <= set(shared):
+            names = listed([*shared, VERSION_COLUMN])
+            whole = " AND ".join(f"{quote(column)} IS NOT NULL" for column in must)
+            # Rows that the new key or a new requirement no longer admits come back with the rebuild.
+            run(
+                connection,
+                f"INSERT INTO {schema}.{quote(name)} ({names}) SELECT {names} FROM {schema}.{quote('older_' + name)}"
+                f" WHERE {whole} ON CONFLICT DO NOTHING",
+            )
+        run(connection, f"DROP TABLE {schema}.{quote('older_' + name)}")

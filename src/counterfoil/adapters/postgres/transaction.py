@@ -1,0 +1,365 @@
+"""One write transaction: what it touches is locked and fetched at once, judged here, and written at once.
+
+Two round trips whatever the number of units: heads (in the order of their ids) and rows (in the order of table and
+key) are locked and read in one pipeline; the oracle's own code then decides on them; the results are written and
+committed in a second one. Every writer locks in the same order, so two never wait for each other in a ring.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import psycopg
+
+from counterfoil.adapters.memory.tables import Table, apply, resolver
+from counterfoil.adapters.postgres.cells import given_text, rows_json, stored_text
+from counterfoil.adapters.postgres.checks import Known, Recorded
+from counterfoil.adapters.postgres.connect import BoundedConnection, run
+from counterfoil.adapters.postgres.heads import HeadState
+from counterfoil.adapters.postgres.plan import Job
+from counterfoil.adapters.postgres.schema import quoted
+from counterfoil.adapters.postgres.tables import RowTables
+from counterfoil.core.event import event_hash, splice
+from counterfoil.core.forms import time_text
+from counterfoil.core.genesis import Genesis, genesis_hash, parse_genesis
+from counterfoil.core.limits import SEQUENCE_MAX
+from counterfoil.errors import ChainBroken, InvalidUnit
+from counterfoil.store.rows import Cell, Key, Row, RowChange
+from counterfoil.store.unit import Position, Receipt
+
+LOCK_MS: Final = 10_000
+"""Longest wait for another transaction's lock, kept by the server beside the client's own deadline."""
+IDLE_MS: Final = 15_000
+"""A writer that falls asleep in its transaction loses it, so that its locks do not stay behind."""
+COPY_EVENTS_MIN: Final = 8
+"""From so many events on COPY is quicker than INSERT, though it cannot be in a pipeline."""
+
+# Settings of this transaction alone, since a pooler may give the next one another connection. No statement_timeout:
+# it would end the wait for a synchronous replica by a warning, and an acknowledged commit could be lost (INFRA 2).
+SETTINGS: Final = (
+    f"SELECT set_config('lock_timeout', '{LOCK_MS}', true), set_config('statement_timeout', '0', true),"
+    f" set_config('idle_in_transaction_session_timeout', '{IDLE_MS}', true),"
+    " set_config('synchronous_commit', CASE WHEN current_setting('synchronous_commit') IN ('off', 'local')"
+    " THEN 'on' ELSE current_setting('synchronous_commit') END, true)"
+)
+CLOCK: Final = "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+
+EventRow = tuple[str, int, str, str, str | None, int, str, bytes, bytes]
+ContentRow = tuple[str, int, int, str, bytes]
+
+EVENT_COLUMNS: Final = "stream_id, seq, event_id, event_type, run_id, recorded_at, tenant, header, hash"
+EVENT_TYPES: Final = ("text", "int8", "text", "text", "text", "int8", "text", "bytea", "bytea")
+CONTENT_COLUMNS: Final = "stream_id, seq, part, tenant, record"
+CONTENT_TYPES: Final = ("text", "int8", "int2", "text", "bytea")
+
+
+class WriteTransaction:
+    """What one ``BEGIN`` … ``COMMIT`` does. The engine opens, commits and rolls back."""
+
+    def __init__(
+        self, connection: BoundedConnection, schema: str, tables: RowTables, now_ms: Callable[[], int] | None
+    ) -> None:
+        self.connection = connection
+        self.tables = tables
+        self._s = quoted(schema)
+        self._clock = now_ms
+        self.now_ms = 0
+        self.heads: dict[str, HeadState] = {}
+        self.recorded: Recorded = {}
+        self.rows: dict[str, Table] = {}
+        self._before: dict[str, dict[Key, Row | None]] = {}
+        self._held: dict[str, dict[Key, HeadState]] = {}
+        self._moved: dict[str, HeadState] = {}
+        self._events: list[EventRow] = []
+        self._contents: list[ContentRow] = []
+        self.written = False
+        """Set by whoever has written something by a statement of its own."""
+
+    # ---- what it begins with -------------------------------------------------------------------------------------
+
+    def begin(
+        self,
+        stream_ids: Iterable[str],
+        events: Sequence[tuple[str, str]] = (),
+        keys: Mapping[str, set[Key]] | None = None,
+    ) -> None:
+        """Begin, lock these heads and rows, and fetch them with what else decides. One round trip."""
+        ids = sorted(set(stream_ids))
+        wanted = keys or {}
+        connection, s = self.connection, self._s
+        rows = {}
+        with connection.pipeline():
+            run(connection, "BEGIN")
+            run(connection, SETTINGS)
+            heads = run(
+                connection,
+                f"SELECT stream_id, seq, hash, token, lease_owner, lease_until FROM {s}.head"
+                " WHERE stream_id = ANY(%s::text[]) ORDER BY stream_id FOR UPDATE",
+                (ids,),
+            )
+            # Statements of their own, after the locks: each sees what those before us have committed.
+            streams = run(
+                connection,
+                f"SELECT s.stream_id, s.tenant, s.genesis, e.seq, e.hash FROM {s}.stream s LEFT JOIN LATERAL"
+                f" (SELECT seq, hash FROM {s}.event WHERE stream_id = s.stream_id ORDER BY seq DESC LIMIT 1) e ON true"
+                " WHERE s.stream_id = ANY(%s::text[])",
+                (ids,),
+            )
+            recorded = run(connection, self._find_recorded(), _columns(events, 2)) if events else None
+            for name in sorted(wanted):
+                table = self.tables.table(name)
+                listed = rows_json([table.keyed(key) for key in wanted[name]])
+                rows[name] = run(connection, table.lock, (listed,))
+            clock = run(connection, CLOCK)
+        self._take_heads(streams.fetchall(), {row[0]: row[1:] for row in heads.fetchall()})
+        for stream_id, *cells in recorded.fetchall() if recorded is not None else ():
+            self.recorded[stream_id, cells[0]] = Known(*cells)
+        for name, cursor in rows.items():
+            self._take_rows(name, wanted[name], cursor.fetchall())
+        (told_ms,) = clock.fetchall()[0]
+        self.now_ms = told_ms if self._clock is None else self._clock()
+
+    def _find_recorded(self) -> str:
+        return (
+            "SELECT e.stream_id, e.event_id, e.seq, e.recorded_at, e.header, e.hash"
+            f" FROM unnest(%s::text[], %s::text[]) AS w(stream_id, event_id) JOIN {self._s}.event e"
+            " ON e.stream_id = w.stream_id AND e.event_id = w.event_id"
+        )
+
+    def _take_heads(self, streams: Iterable[tuple[Any, ...]], heads: Mapping[str, tuple[Any, ...]]) -> None:
+        for stream_id, tenant, genesis, last_seq, last_hash in streams:
+            # The head row is a copy, and an append onto a wrong copy would fork.
+            last = (0, genesis_hash(genesis)) if last_seq is None else (last_seq, last_hash)
+            seq, digest, token, owner, until = heads.get(stream_id, (-1, b"", 0, None, None))
+            if (seq, digest) != last:
+                raise ChainBroken(
+                    f"the head row of {stream_id} says sequence {seq}, its events say {last[0]}, or their hashes "
+                    "differ; nothing is appended to it",
+                    stream_id=stream_id,
+                    sequence=seq,
+                )
+            owner = None if owner is None else given_text(owner)
+            self.heads[stream_id] = HeadState(stream_id, tenant, genesis, seq, digest, token, owner, until)
+
+    def _take_rows(self, name: str, keys: Iterable[Key], rows: Iterable[tuple[Any, ...]]) -> None:
+        table = self.tables.table(name)
+        before: dict[Key, Row | None] = dict.fromkeys(keys)
+        for cells in rows:
+            row = table.row(cells)
+            before[table.key_of(row)] = row
+        self._before[name] = before
+        self.rows[name] = Table(table.spec, {key: row for key, row in before.items() if row is not None})
+
+    # ---- what units make of it -----------------------------------------------------------------------------------
+
+    def create(self, genesis: Genesis) -> HeadState:
+        """The head of a stream that is made here; it is empty."""
+        head = HeadState(genesis.stream_id, genesis.tenant, genesis.text, 0, genesis.hash, fresh=True)
+        self.heads[genesis.stream_id] = head
+        self.move(head)
+        return head
+
+    def move(self, head: HeadState) -> None:
+        """Have a changed head written at the end."""
+        self._moved[head.stream_id] = head
+
+    def forget(self, stream_id: str) -> None:
+        """The stream may have been removed by a statement of its own: nothing is written or remembered of it."""
+        self.heads.pop(stream_id, None)
+        self._moved.pop(stream_id, None)
+
+    def place(self, job: Job) -> Receipt:
+        """Give the unit's events their sequences, hash them and change its rows. Its checks have passed."""
+        positions: list[Position] = []
+        for part in job.streams:
+            known = self.heads.get(part.stream_id)
+            if (0 if known is None else known.seq) + len(part.events) > SEQUENCE_MAX:
+                raise InvalidUnit(f"stream {part.stream_id} is full: it holds {SEQUENCE_MAX} events at most")
+        time, now = time_text(self.now_ms), self.now_ms
+        for part in job.streams:
+            head = self.heads.get(part.stream_id)
+            if head is None:
+                assert part.create is not None
+                head = self.create(part.create)
+            for event in part.events:
+                head.seq += 1
+                header = splice(event, head.seq, time, head.hash.hex())
+                head.hash = event_hash(header)
+                where = (head.stream_id, head.seq)
+                named = (event.event_id, event.event_type, event.run_id)
+                self._events.append((*where, *named, now, head.tenant, header, head.hash))
+                self._contents += [
+                    (*where, number, head.tenant, record) for number, record in enumerate(event.records)
+                ]
+                self.recorded[where[0], event.event_id] = Known(
+                    event.event_id, head.seq, now, header, head.hash
+                )
+                positions.append(Position(*where, event.event_id, now, head.hash))
+            if part.events:
+                self.move(head)
+        self.change_rows(job.unit.rows, positions)
+        owner = self.heads[job.streams[0].stream_id]
+        for name, keys in job.held.items():
+            self._held.setdefault(name, {}).update(dict.fromkeys(keys, owner))
+        return Receipt(tuple(positions))
+
+    def change_rows(self, changes: Sequence[RowChange], positions: Sequence[Position] = ()) -> None:
+        """Make row changes, in order, on the rows that were fetched."""
+        if changes:
+            placed = {place.event_id: (place.sequence, place.recorded_at_ms) for place in positions}
+            apply(self.rows, changes, resolver(placed))
+
+    def fetch_rows(self, keys: Mapping[str, set[Key]]) -> None:
+        """Lock and fetch more rows, in a transaction that has begun; what was fetched before must be flushed."""
+        self.rows, self._before = {}, {}
+        for name in sorted(keys):
+            table = self.tables.table(name)
+            listed = rows_json([table.keyed(key) for key in keys[name]])
+            self._take_rows(name, keys[name], run(self.connection, table.lock, (listed,)).fetchall())
+
+    # ---- writing -------------------------------------------------------------------------------------------------
+
+    @property
+    def dirty(self) -> bool:
+        """Whether there is anything to write."""
+        return bool(self.written or self._moved or self._events or self._changed())
+
+    def commit(self) -> None:
+        """Write everything and commit. Raises psycopg errors as they are.
+
+        COPY has no place in a pipeline, so a batch takes two round trips more and many events take none of their own.
+        """
+        connection = self.connection
+        with connection.pipeline():
+            self._write_heads()
+            self.flush_rows()
+            if len(self._events) < COPY_EVENTS_MIN:
+                self._insert_events()
+                last = run(connection, "COMMIT")
+            else:
+                last = None
+        if last is None:
+            self._copy("event", EVENT_COLUMNS, EVENT_TYPES, self._events)
+            if self._contents:
+                self._copy("event_content", CONTENT_COLUMNS, CONTENT_TYPES, self._contents)
+            last = run(connection, "COMMIT")
+        if last.statusmessage != "COMMIT":
+            raise psycopg.OperationalError(f"COMMIT was answered by {last.statusmessage}")
+
+    def heads_now(self) -> list[HeadState]:
+        """The heads as this transaction leaves them."""
+        return list(self.heads.values())
+
+    def _write_heads(self) -> None:
+        moved = [self._moved[stream_id] for stream_id in sorted(self._moved)]
+        fresh = [head for head in moved if head.fresh]
+        if fresh:
+            genesis = [_kind_of(head) for head in fresh]
+            run(
+                self.connection,
+                f"INSERT INTO {self._s}.stream (stream_id, tenant, kind, genesis)"
+                " SELECT * FROM unnest(%s::text[], %s::text[], %s::text[], %s::bytea[])",
+                _columns(genesis, 4),
+            )
+        for heads, sql in (
+            (fresh, self._add_heads()),
+            ([h for h in moved if not h.fresh], self._set_heads()),
+        ):
+            if heads:
+                run(self.connection, sql, _columns([_head_cells(head) for head in heads], 7))
+
+    def _add_heads(self) -> str:
+        return (
+            f"INSERT INTO {self._s}.head (stream_id, tenant, seq, hash, token, lease_owner, lease_until)"
+            f" SELECT * FROM {_HEADS}"
+        )
+
+    def _set_heads(self) -> str:
+        return (
+            f"UPDATE {self._s}.head h SET seq = n.seq, hash = n.hash, token = n.token,"
+            " lease_owner = n.lease_owner, lease_until = n.lease_until"
+            f" FROM {_HEADS} AS n(stream_id, tenant, seq, hash, token, lease_owner, lease_until)"
+            " WHERE h.stream_id = n.stream_id"
+        )
+
+    def _changed(self) -> list[tuple[str, dict[Key, Row | None]]]:
+        found = []
+        for name, before in self._before.items():
+            now = self.rows[name].rows
+            changed = {key: now.get(key) for key, row in before.items() if now.get(key) is not row}
+            if changed:
+                found.append((name, changed))
+        return found
+
+    def flush_rows(self) -> None:
+        """Write the rows that have changed since they were fetched."""
+        for name, changed in sorted(self._changed()):
+            table, before = self.tables.table(name), self._before[name]
+            gone = [key for key, row in changed.items() if row is None and before[key] is not None]
+            fresh = [row for key, row in changed.items() if row is not None and before[key] is None]
+            other = [row for key, row in changed.items() if row is not None and before[key] is not None]
+            if gone:
+                self._send_rows(table.remove, [table.keyed(key) for key in gone])
+            if fresh:
+                self._send_rows(table.add, fresh)
+            if other:
+                self._send_rows(table.change, other)
+        for name in sorted(self._held):
+            self._hold_absent(name)
+        self._before = {
+            name: {key: self.rows[name].rows.get(key) for key in keys} for name, keys in self._before.items()
+        }
+        self._held = {}
+
+    def _hold_absent(self, name: str) -> None:
+        """Keep rows absent until we commit: whoever inserts such a row now waits for us."""
+        table, now, before = self.tables.table(name), self.rows[name].rows, self._before[name]
+        absent = [
+            table.placeholder(key, owner.tenant, owner.stream_id)
+            for key, owner in self._held[name].items()
+            if key not in now and before[key] is None
+        ]
+        if absent:
+            self._send_rows(table.hold, absent)
+            self._send_rows(table.remove, absent)
+
+    def _send_rows(self, sql: str, rows: Sequence[Mapping[str, Cell]]) -> None:
+        run(self.connection, sql, (rows_json(rows),))
+
+    def _insert_events(self) -> None:
+        if self._events:
+            sql = f"INSERT INTO {self._s}.event ({EVENT_COLUMNS}) SELECT * FROM {unnest(EVENT_TYPES)}"
+            run(self.connection, sql, _columns(self._events, len(EVENT_TYPES)))
+        if self._contents:
+            sql = f"INSERT INTO {self._s}.event_content ({CONTENT_COLUMNS}) SELECT * FROM {unnest(CONTENT_TYPES)}"
+            run(self.connection, sql, _columns(self._contents, len(CONTENT_TYPES)))
+
+    def _copy(self, table: str, columns: str, types: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
+        statement = f"COPY {self._s}.{table} ({columns}) FROM STDIN (FORMAT BINARY)"
+        with self.connection.cursor() as cursor, cursor.copy(statement.encode()) as copy:
+            copy.set_types(types)
+            for row in rows:
+                copy.write_row(row)
+
+
+def unnest(types: Sequence[str]) -> str:
+    """A row source of as many arrays as columns."""
+    return f"unnest({', '.join(f'%s::{name}[]' for name in types)})"
+
+
+_HEADS: Final = unnest(("text", "text", "int8", "bytea", "int8", "text", "int8"))
+
+
+def _head_cells(head: HeadState) -> tuple[Any, ...]:
+    owner = None if head.owner is None else stored_text(head.owner)
+    return head.stream_id, head.tenant, head.seq, head.hash, head.token, owner, head.until
+
+
+def _kind_of(head: HeadState) -> tuple[str, str, str, bytes]:
+    return head.stream_id, head.tenant, parse_genesis(head.genesis).kind, head.genesis
+
+
+def _columns(rows: Sequence[tuple[Any, ...]], width: int) -> list[list[Any]]:
+    """Rows turned into one array for each column."""
+    return [[row[place] for row in rows] for place in range(width)]

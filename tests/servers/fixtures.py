@@ -1,0 +1,51 @@
+"""Fixtures of servers: each worker of the suite starts its own, the first time a test wants one."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+
+import pytest
+
+from tests.servers.cluster import Cluster, embedded, system
+
+MAJORS = {"packaged": embedded, "system": system}
+"""The default of the suite, and the system's own version as the second major."""
+
+
+@pytest.fixture(scope="session")
+def clusters():
+    """A server for each kind, started when first asked for."""
+    started = {}
+
+    def get(kind):
+        if kind not in started:
+            binaries = MAJORS[kind]()
+            if binaries is None:
+                pytest.fail(f"there are no {kind} PostgreSQL binaries; ./run test installs them")
+            started[kind] = Cluster(binaries).start()
+        return started[kind]
+
+    yield get
+    for cluster in started.values():
+        cluster.destroy()
+
+
+@pytest.fixture(scope="session")
+def cluster(clusters):
+    """The server that most tests share."""
+    return clusters("packaged")
+
+
+@pytest.fixture
+def place(cluster, tmp_path):
+    """An address at which there is no ledger yet."""
+    return cluster.url(schema=schema_for(tmp_path))
+
+
+_numbers = itertools.count(1)
+
+
+def schema_for(directory):
+    """A schema's name for a directory: the same each time, another for every test."""
+    return f"t{hashlib.sha256(str(directory).encode()).hexdigest()[:16]}"
