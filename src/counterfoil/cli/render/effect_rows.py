@@ -8,9 +8,10 @@ from typing import Final
 
 from counterfoil.cli.render.building import Build
 from counterfoil.cli.render.content import Content, name_of
+from counterfoil.cli.render.doubts import RULES, leave_open
 from counterfoil.cli.render.line import Span, Style
 from counterfoil.cli.render.marks import marked
-from counterfoil.cli.render.model import Cheque, Doubt, Pair, Stub
+from counterfoil.cli.render.model import Cheque, Pair, Stub
 from counterfoil.cli.render.times import duration, plural, second
 from counterfoil.cli.render.values import named, shown
 from counterfoil.core.forms import time_ms
@@ -19,26 +20,6 @@ from counterfoil.flow.event import Event
 
 FIELDS_MAX: Final = 8
 """Arguments drawn on a stub; the rest is counted."""
-
-RULES: Final[Mapping[str, str]] = {
-    "lookup": "ask the provider",
-    "lookup_then_key": "ask the provider, then send again with the same key",
-    "key": "send again with the same key",
-    "repeat": "do it again: it touches nothing",
-    "review": "a person decides",
-}
-"""What a recorded doubt rule means, in words."""
-
-CAUSES: Final[Mapping[str, str]] = {
-    "by_review": "the tool offers no lookup and no repeat-safe key",
-    "absent": "the provider does not know it, and sending again is not allowed",
-    "cannot_tell": "the provider cannot tell",
-    "contradicted": "what was found differs from what was recorded",
-    "schema_changed": "today's tool does not take the recorded arguments",
-    "key_missing": "the recorded arguments cannot be opened",
-    "policy": "a policy asks for it",
-}
-"""Why a person was asked, in words."""
 
 _ANSWERS: Final[Mapping[str, str]] = {
     "found": "found",
@@ -365,59 +346,11 @@ def _repeated(build: Build, event: Event) -> None:
     note.fold = f"again {event.data['effect_id']}"
 
 
-# ---- doubt that is still there ---------------------------------------------------------------------------------------
-
-
 def finish(build: Build) -> None:
     """Draw the right half of every pair that has no final observation."""
     for found in build.effects.values():
-        state = found.effect.state
-        if state not in IN_DOUBT | IN_REVIEW:
-            continue
-        due = found.deadline_ms
-        if build.live and state == "intended" and due is not None and build.now_ms < due and not found.known:
-            found.pair.under_way = (
-                f"under way for {duration(build.now_ms - found.intended_ms)}, until {second(due)}"
-            )
-            continue
-        found.pair.doubt = _doubt(build, found)
-        found.pair.cheque = None if state != "contradicted" else found.pair.cheque
-
-
-def _doubt(build: Build, found: EffectBuild) -> Doubt:
-    state = found.effect.state
-    word = "CONTRADICTED" if state == "contradicted" else "IN DOUBT"
-    since = found.doubted_ms or found.intended_ms
-    doubt = Doubt(word, since)
-    doubt.known = [f"Sent {second(found.intended_ms)} ({found.pair.sequence}).", *found.known]
-    if not found.known and found.deadline_ms is not None:
-        doubt.known.append(_unanswered(found.deadline_ms, build.now_ms))
-    if state != "contradicted":
-        doubt.verdict = "It may or may not have happened."
-    if state in IN_REVIEW:
-        review = found.effect.review_id or ""
-        why = CAUSES.get(found.review_cause, "")
-        doubt.decides = f"A person decides{': ' + why if why else ''}. Asked in {found.reviewed_at}."
-        doubt.commands = [
-            build.command(f"review show {review}"),
-            build.command(f"review settle {review} --outcome … --by NAME --reason TEXT"),
-        ]
-    else:
-        doubt.decides = _recovery_words(found.effect.doubt)
-        doubt.commands = [build.command("recover")]
-    return doubt
-
-
-def _unanswered(deadline_ms: int, now_ms: int) -> str:
-    if now_ms < deadline_ms:
-        return f"Its worker is gone; the call may still arrive until {second(deadline_ms)}."
-    return f"No answer was recorded by its deadline, {second(deadline_ms)}."
-
-
-def _recovery_words(rule: str) -> str:
-    if rule == "review":
-        return "A person decides: recovery asks one."
-    return f"Recovery decides, by this rule: {RULES.get(rule, rule)}."
+        if found.effect.state in IN_DOUBT | IN_REVIEW:
+            leave_open(build, found)
 
 
 HANDLERS: Final[Mapping[str, Callable[[Build, Event], None]]] = {

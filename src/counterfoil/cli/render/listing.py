@@ -8,7 +8,7 @@ from typing import Final
 
 from counterfoil.cli.render.cells import number, text
 from counterfoil.cli.render.content import LOOKS
-from counterfoil.cli.render.effect_rows import CAUSES
+from counterfoil.cli.render.doubts import CAUSES
 from counterfoil.cli.render.line import Line, Span, Style
 from counterfoil.cli.render.marks import marked
 from counterfoil.cli.render.table import Column, table

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from counterfoil.cli.render.cells import number, text
-from counterfoil.cli.render.effect_rows import CAUSES
+from counterfoil.cli.render.doubts import CAUSES
 from counterfoil.cli.render.line import Line, Span, wrap
 from counterfoil.cli.render.listing import conversation_name
 from counterfoil.cli.render.times import duration, moment

@@ -31,7 +31,7 @@ def command(face: Face, paths: tuple[str, ...], kind: str | None) -> None:
     with face.open(write=True, create=True) as ledger:
         target = LedgerImports(ledger)
         for path in paths:
-            with face.progress("importing", "bytes") as progress:
+            with face.progress("importing") as progress:
                 totals = import_file(target, path, format=kind, progress=progress.at)
             _tell(face, path, totals)
             face.flush()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from counterfoil.cli.render.effect_rows import CAUSES, RULES
+from counterfoil.cli.render.doubts import CAUSES, RULES
 from tests.unit.cli.invented import EFFECT, REVIEW, Story, right_half, words
 
 
