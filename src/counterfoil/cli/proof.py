@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 class Exhibit:
     """A ledger to verify: its parts, and the ledger itself if it could be put together."""
 
+    place: str
     store: Store
     keyring: Keyring
     ledger: Ledger | None = None
@@ -59,7 +60,7 @@ def exhibit(face: Face) -> Iterator[Exhibit]:
             yield found
         return
     with ledger:
-        yield Exhibit(ledger.store, ledger.keyring, ledger)
+        yield Exhibit(ledger.place, ledger.store, ledger.keyring, ledger)
 
 
 @contextmanager
@@ -72,7 +73,9 @@ def _parts(face: Face) -> Iterator[Exhibit]:
     parts = open_parts(face.place, tables=TABLES, create=False, read_only=True, clock=face.clock, ids=ids)
     try:
         tenant = face.tenant or face.config.tenant
-        yield Exhibit(parts.store, Keyring(parts.key_store, parts.provider, face.clock, ids, tenant))
+        yield Exhibit(
+            parts.place, parts.store, Keyring(parts.key_store, parts.provider, face.clock, ids, tenant)
+        )
     finally:
         parts.store.close()
         parts.key_store.close()

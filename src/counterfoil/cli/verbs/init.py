@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,6 +10,10 @@ from counterfoil.cli.face import Face
 from counterfoil.cli.options import face_options, pass_face
 from counterfoil.cli.render.line import Line, Span
 from counterfoil.cli.render.marks import marked
+from counterfoil.keys.file_provider import FileKeyProvider
+
+if TYPE_CHECKING:
+    from counterfoil.client.ledger import Ledger
 
 
 @click.command(name="init", short_help="Make a ledger.")
@@ -26,7 +30,7 @@ def command(face: Face, directory: str | None, clear: bool) -> None:
     tenant = face.tenant or face.config.tenant
     with open_ledger(place, tenant=tenant, content="clear" if clear else None, clock=face.clock) as ledger:
         made = ledger.created
-        kek = str(Path(place).expanduser() / "kek") if ledger.content == "sealed" else None
+        kek = _keys_of(ledger)
         if face.as_json:
             told = {
                 "ledger": ledger.id,
@@ -38,6 +42,14 @@ def command(face: Face, directory: str | None, clear: bool) -> None:
             face.give(told)
             return
         face.say(_lines(ledger.id, ledger.place, made, kek))
+
+
+def _keys_of(ledger: Ledger) -> str | None:
+    """Where the key-encryption keys lie, if content is sealed: a directory, or the kind of provider that holds them."""
+    if ledger.content != "sealed":
+        return None
+    provider = ledger.keyring.provider
+    return str(provider.directory) if isinstance(provider, FileKeyProvider) else type(provider).__name__
 
 
 def _lines(ledger_id: str, place: str, made: bool, kek: str | None) -> list[Line]:

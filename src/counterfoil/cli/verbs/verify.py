@@ -49,7 +49,7 @@ def command(face: Face, conversations: tuple[str, ...], require: str, level: str
             else:
                 streams = {finding.stream_id for finding in report.findings if finding.stream_id}
                 names = found.names(sorted(streams)[:NAMES_MAX])
-                face.say(report_lines(report, face.columns, names, face.place))
+                face.say(report_lines(report, face.columns, names, found.place))
     except StoreCorrupt as damage:
         # A file too damaged to be read record by record is broken, whatever else may be said of it.
         face.tell(failure_of(damage, Exit.BROKEN))
