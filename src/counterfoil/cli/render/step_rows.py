@@ -166,6 +166,8 @@ def _assistant(build: Build, event: Event) -> None:
     row.text = content.spoken("message")
     if row.text or content.gone is not None:
         say(row.detail, content, ("message",))
+    else:
+        row.detail.append(Span("no text", "quiet"))
     model = content.text("model")
     row.aside += [Span(marked(model), "quiet")] if model else []
     row.aside += [Span(span.text, "quiet") for span in _usage(event.data)]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from counterfoil.cli.commanding import ledger_option
 from counterfoil.cli.face import Face
 from counterfoil.cli.options import face_options, pass_face
 from counterfoil.cli.render.line import Line, Span
@@ -41,7 +42,7 @@ def command(face: Face, directory: str | None, clear: bool) -> None:
             }
             face.give(told)
             return
-        face.say(_lines(ledger.id, ledger.place, made, kek))
+        face.say(_lines(ledger.id, ledger.place, made, kek, ledger_option(face)))
 
 
 def _keys_of(ledger: Ledger) -> str | None:
@@ -52,7 +53,7 @@ def _keys_of(ledger: Ledger) -> str | None:
     return str(provider.directory) if isinstance(provider, FileKeyProvider) else type(provider).__name__
 
 
-def _lines(ledger_id: str, place: str, made: bool, kek: str | None) -> list[Line]:
+def _lines(ledger_id: str, place: str, made: bool, kek: str | None, option: str) -> list[Line]:
     shown = marked(place)
     words = "made" if made else "is there already, and stays as it is:"
     lines = [Line(Span("✓ ", "good"), f"ledger {ledger_id} {words} in {shown}")]
@@ -64,5 +65,5 @@ def _lines(ledger_id: str, place: str, made: bool, kek: str | None) -> list[Line
             Line("  Whoever loses keys.db or kek/ loses all content for ever. The chain still verifies."),
             Line("  Keep a copy of both apart from the ledger's own backups."),
         ]
-    lines.append(Line(Span(f"  next: counterfoil import FILE --ledger {shown}", "quiet")))
+    lines.append(Line(Span(f"  next: counterfoil import FILE{option}", "quiet")))
     return lines

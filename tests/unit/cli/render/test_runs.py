@@ -192,6 +192,16 @@ def test_user_and_assistant_are_told_by_what_they_said(story):
     assert "◁ assistant good day · acme-large" in text
 
 
+def test_an_answer_without_text_says_so_and_is_never_empty(story):
+    story.add(
+        "provider.responded",
+        {"finish": "tools"},
+        {"message": [{"type": "toolCall", "name": "read"}]},
+        run=None,
+    )
+    assert words(story.text()).endswith("◁ assistant no text")
+
+
 def test_a_later_line_of_a_message_is_said_by_the_assistant_too(story):
     story.add(
         "record.imported",
