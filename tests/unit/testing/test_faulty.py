@@ -145,6 +145,7 @@ CALLS = {
     "get": lambda store, stream: store.get("none", ()),
     "select": lambda store, stream: store.select("none"),
     "feed": lambda store, stream: store.feed(),
+    "recent": lambda store, stream: store.recent(),
     "checkpoint": lambda store, stream: store.checkpoint(stream.stream_id, "totals", 1),
     "strays": lambda store, stream: store.strays(),
     "snapshot": lambda store, stream: store.snapshot(),
