@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from counterfoil.adapters.sqlite.connect import fetch
+from counterfoil.adapters.sqlite.runs import LAST_RUN
 from counterfoil.core.genesis import genesis_hash
 from counterfoil.errors import ChainBroken
 from counterfoil.store.unit import Head, Lease
@@ -14,10 +15,10 @@ from counterfoil.store.unit import Head, Lease
 CACHED_MAX: Final = 10_000
 
 # The head row beside what the event table says: the row is a copy, and an append onto a wrong copy would fork.
-LOAD: Final = """
+LOAD: Final = f"""
     SELECT s.number, s.genesis, h.seq, h.hash, h.token, h.lease_owner, h.lease_until,
            (SELECT max(seq) FROM event WHERE stream = s.number),
-           (SELECT hash FROM event WHERE stream = s.number ORDER BY seq DESC LIMIT 1)
+           (SELECT hash FROM event WHERE stream = s.number ORDER BY seq DESC LIMIT 1), {LAST_RUN}
     FROM stream s LEFT JOIN head h ON h.stream = s.number
     WHERE s.stream_id = ?"""
 
@@ -34,6 +35,8 @@ class HeadState:
     token: int = 0
     owner: str | None = None
     until: int | None = None
+    run_id: str | None = None
+    """The run of the last event that has one."""
 
     def copy(self) -> HeadState:
         """The same in an object of its own, for a transaction that may yet fail."""
@@ -46,6 +49,7 @@ class HeadState:
             self.token,
             self.owner,
             self.until,
+            self.run_id,
         )
 
     def lease(self) -> Lease | None:
@@ -127,7 +131,7 @@ def _load(connection: sqlite3.Connection, stream_id: str) -> HeadState | None:
     rows = fetch(connection, LOAD, (stream_id,))
     if not rows:
         return None
-    number, genesis, seq, stored_hash, token, owner, until, last_seq, last_hash = rows[0]
+    number, genesis, seq, stored_hash, token, owner, until, last_seq, last_hash, run_id = rows[0]
     last = (last_seq, last_hash) if last_seq is not None else (0, genesis_hash(bytes(genesis)))
     if (seq, stored_hash) != last:
         raise ChainBroken(
@@ -136,4 +140,4 @@ def _load(connection: sqlite3.Connection, stream_id: str) -> HeadState | None:
             stream_id=stream_id,
             sequence=seq,
         )
-    return HeadState(stream_id, number, genesis, seq, stored_hash, token, owner, until)
+    return HeadState(stream_id, number, genesis, seq, stored_hash, token, owner, until, run_id)

@@ -8,6 +8,7 @@ from typing import Any, Final
 from counterfoil.adapters.sqlite.checks import IDS_PER_QUERY
 from counterfoil.adapters.sqlite.connect import Params
 from counterfoil.adapters.sqlite.plan import check_key
+from counterfoil.adapters.sqlite.runs import IN_RUN
 from counterfoil.adapters.sqlite.schema import PARTS_PER_EVENT
 from counterfoil.adapters.sqlite.strays import STRAYS, stray_of
 from counterfoil.adapters.sqlite.tables import RowTables
@@ -21,7 +22,8 @@ CURSOR_BYTES: Final = 8
 NO_HEAD_ROW: Final = -1
 """The sequence shown for a stream whose head row is gone: no stream can be there."""
 
-_COLUMNS: Final = "position, event_id, event_type, run_id, recorded_at, header, hash, seq"
+_COLUMNS: Final = "e.position, e.event_id, e.event_type, e.run_id, e.recorded_at, e.header, e.hash, e.seq"
+_IN_STREAM: Final = "e.stream = (SELECT number FROM stream WHERE stream_id = ?)"
 _SLOTS: Final = (
     f"BETWEEN e.position * {PARTS_PER_EVENT} AND e.position * {PARTS_PER_EVENT} + {PARTS_PER_EVENT - 1}"
 )
@@ -73,15 +75,19 @@ class Reads:
         content: bool = True,
     ) -> list[StoredEvent]:
         """See ``Reader.read``."""
-        where = "stream = (SELECT number FROM stream WHERE stream_id = ?) AND seq > ?"
-        params: list[Any] = [stream_id, after]
+        params: list[Any]
+        if run_id is None:
+            source, order = "event e", "e.seq"
+            where, params = f"{_IN_STREAM} AND e.seq > ?", [stream_id, after]
+        else:
+            source, order = IN_RUN, "r.from_seq, e.seq"
+            where = "r.stream = (SELECT number FROM stream WHERE stream_id = ?) AND r.run_id = ?"
+            params = [after, stream_id, run_id]
         if types is not None:
-            where += f" AND event_type IN ({', '.join('?' * len(types))})"
+            where += f" AND e.event_type IN ({', '.join('?' * len(types))})"
             params += sorted(types)
-        if run_id is not None:
-            where += " AND run_id = ?"
-            params.append(run_id)
-        return self._events(where, (*params, max(limit, 0)), stream_id, content=content)
+        chosen = f"SELECT {_COLUMNS} FROM {source} WHERE {where} ORDER BY {order} LIMIT ?"
+        return self._events(chosen, (*params, max(limit, 0)), stream_id, content=content)
 
     def find(self, stream_id: str, event_ids: Sequence[str]) -> list[StoredEvent]:
         """See ``Reader.find``."""
@@ -89,18 +95,17 @@ class Reads:
         wanted = list(dict.fromkeys(event_ids))
         for start in range(0, len(wanted), IDS_PER_QUERY):
             ids = wanted[start : start + IDS_PER_QUERY]
-            where = (
-                "stream = (SELECT number FROM stream WHERE stream_id = ?)"
-                f" AND event_id IN ({', '.join('?' * len(ids))})"
+            chosen = (
+                f"SELECT {_COLUMNS} FROM event e WHERE {_IN_STREAM}"
+                f" AND e.event_id IN ({', '.join('?' * len(ids))}) ORDER BY e.seq"
             )
-            found += self._events(where, (stream_id, *ids, len(ids)), stream_id, content=True)
+            found += self._events(chosen, (stream_id, *ids), stream_id, content=True)
         if len(wanted) > IDS_PER_QUERY:
             found.sort(key=lambda event: event.position)
         return found
 
-    def _events(self, where: str, params: Params, stream_id: str, *, content: bool) -> list[StoredEvent]:
-        """Events of one stream in the order of their sequence; ``params`` end with the limit."""
-        chosen = f"SELECT {_COLUMNS} FROM event WHERE {where} ORDER BY seq LIMIT ?"
+    def _events(self, chosen: str, params: Params, stream_id: str, *, content: bool) -> list[StoredEvent]:
+        """Events of one stream, in the order in which the statement chooses them."""
         if not content:
             return [
                 StoredEvent(row[0], stream_id, row[7], row[1], row[2], row[3], row[4], row[5], row[6])
@@ -122,8 +127,8 @@ class Reads:
         wanted = max(limit, 0)
         rows = self._query(
             f"SELECT e.*, c.slot, c.record FROM (SELECT {_COLUMNS},"
-            " (SELECT stream_id FROM stream WHERE number = event.stream)"
-            " FROM event WHERE position > ? ORDER BY position LIMIT ?) e"
+            " (SELECT stream_id FROM stream WHERE number = e.stream)"
+            " FROM event e WHERE position > ? ORDER BY position LIMIT ?) e"
             f" LEFT JOIN event_content c ON c.slot {_SLOTS}",
             (min(after, (1 << 63) - 1), wanted + 1),
         )

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
+from counterfoil.adapters.sqlite.runs import REMOVE_SPANS
 from counterfoil.adapters.sqlite.schema import PARTS_PER_EVENT
 from counterfoil.adapters.sqlite.tables import RowTables
 from counterfoil.adapters.sqlite.transaction import WriteTransaction
@@ -25,6 +26,7 @@ REMOVE_STREAM: Final = (
     f" ON c.slot BETWEEN e.position * {PARTS_PER_EVENT} AND e.position * {PARTS_PER_EVENT} + {PARTS_PER_EVENT - 1}"
     " WHERE e.stream = ?)",
     "DELETE FROM event WHERE stream = ?",
+    REMOVE_SPANS,
     "DELETE FROM checkpoint WHERE stream = ?",
     "DELETE FROM head WHERE stream = ?",
     "DELETE FROM stream WHERE number = ?",

@@ -57,6 +57,15 @@ TABLES: Final[dict[str, str]] = {
             lease_owner TEXT,
             lease_until INTEGER
         ) STRICT""",
+    # Where in a stream the run changes: with the start of the next row it bounds a stretch that holds events of
+    # this run, and perhaps of none. Written once a run instead of once an event. Derived: `runs.py` makes it again.
+    "run_span": """
+        CREATE TABLE run_span (
+            stream   INTEGER NOT NULL,
+            from_seq INTEGER NOT NULL,
+            run_id   TEXT NOT NULL,
+            PRIMARY KEY (stream, from_seq)
+        ) STRICT, WITHOUT ROWID""",
     # The newest checkpoint of each projection: an acceleration, never the record.
     "checkpoint": """
         CREATE TABLE checkpoint (
@@ -88,8 +97,8 @@ TABLES: Final[dict[str, str]] = {
 INDEXES: Final[dict[str, str]] = {
     # Streams of one tenant in the order they were made.
     "stream_by_tenant": "CREATE INDEX stream_by_tenant ON stream (tenant, stream_id)",
-    # A run is a filtered view of its conversation.
-    "event_by_run": "CREATE INDEX event_by_run ON event (stream, run_id, seq) WHERE run_id IS NOT NULL",
+    # A run is a filtered view of its conversation. UNIQUE, so that the planner need not sort.
+    "run_span_by_run": "CREATE UNIQUE INDEX run_span_by_run ON run_span (stream, run_id, from_seq)",
 }
 
 _NO_PERMIT: Final = "NOT EXISTS (SELECT 1 FROM permit)"

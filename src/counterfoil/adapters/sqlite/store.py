@@ -25,6 +25,7 @@ from counterfoil.adapters.sqlite.raw import SnapshotReads
 from counterfoil.adapters.sqlite.read import Reads
 from counterfoil.adapters.sqlite.readers import Readers
 from counterfoil.adapters.sqlite.removal import remove_content, remove_stream
+from counterfoil.adapters.sqlite.runs import rebuild_spans
 from counterfoil.adapters.sqlite.tables import RowTables
 from counterfoil.adapters.sqlite.transaction import WriteTransaction
 from counterfoil.errors import InvalidUnit, StoreReadOnly, StreamNotFound
@@ -154,6 +155,10 @@ class SqliteStore(Reads):
 
         def work(transaction: WriteTransaction) -> None:
             _clear_rows(transaction, self._tables, stream_id)
+            if stream_id is None:
+                rebuild_spans(transaction.connection, None)
+            elif (head := transaction.head(stream_id)) is not None:
+                rebuild_spans(transaction.connection, head.number)
             source = iter(changes)
             while some := list(islice(source, ROWS_PER_STATEMENT)):
                 transaction.change_rows(plan_rows(self._tables, some))

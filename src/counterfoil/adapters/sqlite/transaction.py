@@ -13,6 +13,7 @@ from typing import Any, Final
 from counterfoil.adapters.sqlite.bulk import Bulk
 from counterfoil.adapters.sqlite.heads import HeadCache, HeadState
 from counterfoil.adapters.sqlite.plan import Job, RowStep
+from counterfoil.adapters.sqlite.runs import ADD_SPANS
 from counterfoil.adapters.sqlite.schema import PARTS_PER_EVENT
 from counterfoil.core.event import event_hash, splice
 from counterfoil.core.forms import time_text
@@ -47,6 +48,7 @@ class WriteTransaction:
         "_position",
         "_records",
         "_rows",
+        "_spans",
         "_time",
         "connection",
         "cursor",
@@ -66,6 +68,7 @@ class WriteTransaction:
         self._position = cache.next_position(connection)
         self._events: list[tuple[Any, ...]] = []
         self._records: list[tuple[int, bytes]] = []
+        self._spans: list[tuple[int, int, str]] = []
         self._rows: list[tuple[str | Bulk, list[tuple[Any, ...]]]] = []
 
     # ---- heads -------------------------------------------------------------------------------------------------
@@ -120,6 +123,9 @@ class WriteTransaction:
                 header = splice(event, sequence, self._time, digest.hex())
                 digest = event_hash(header)
                 event_id = event.event_id
+                if event.run_id is not None and event.run_id != head.run_id:
+                    head.run_id = event.run_id
+                    self._spans.append((head.number, sequence, event.run_id))
                 self._events.append(
                     (
                         position,
@@ -174,6 +180,9 @@ class WriteTransaction:
         if self._events:
             events, self._events = self._events, []
             ADD_EVENTS.run(self.cursor, events)
+        if self._spans:
+            spans, self._spans = self._spans, []
+            ADD_SPANS.run(self.cursor, spans)
         if self._records:
             records, self._records = self._records, []
             ADD_RECORDS.run(self.cursor, records)
@@ -206,7 +215,7 @@ class WriteTransaction:
         """Undo everything and begin anew; the turn is still ours, so nobody comes between."""
         self.cursor.execute("ROLLBACK")
         self.cursor.execute("BEGIN IMMEDIATE")
-        self._events, self._records, self._rows = [], [], []
+        self._events, self._records, self._spans, self._rows = [], [], [], []
         self._heads, self._moved = {}, {}
         self._position = self._cache.next_position(self.connection)
 
@@ -229,7 +238,7 @@ class WriteTransaction:
 
     def roll_back(self, mark: Mark) -> None:
         """Return to the mark: nothing of the unit remains."""
-        self._events, self._records, self._rows = [], [], []
+        self._events, self._records, self._spans, self._rows = [], [], [], []
         self.cursor.execute("ROLLBACK TO unit")
         self.cursor.execute("RELEASE unit")
         for stream_id, head, moved in mark:

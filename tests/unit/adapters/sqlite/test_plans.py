@@ -68,7 +68,7 @@ def test_a_read_goes_by_an_index_and_does_not_sort(plans, name):
 
 
 def test_a_run_is_read_by_its_own_index(plans):
-    assert any("event_by_run" in step for step in plans(CALLS["read a run"]))
+    assert any("run_span_by_run" in step for step in plans(CALLS["read a run"]))
 
 
 def test_a_page_of_an_index_begins_at_its_place(plans):

@@ -95,7 +95,7 @@ def test_the_files_header_says_what_it_is(made):
 def test_guards_that_somebody_dropped_are_put_back_when_it_is_opened_for_writing(made):
     triggers = "SELECT name, sql FROM sqlite_master WHERE type IN ('trigger', 'index') ORDER BY name"
     before = made.behind(triggers)
-    made.unguarded("DROP INDEX event_by_run")
+    made.unguarded("DROP INDEX run_span_by_run")
     made.open().close()
     assert made.behind(triggers) == before
 
