@@ -15,6 +15,9 @@ from counterfoil.store.rows import TableSpec
 MEMORY: Final = ":memory:"
 """A place that is forgotten with its handle; for tests and for trying things."""
 
+POSTGRES_SCHEMES: Final = ("postgresql", "postgres")
+"""What an address of a ledger on PostgreSQL begins with."""
+
 KEY_STORE_NAME: Final = "keys.db"
 KEK_DIRECTORY_NAME: Final = "kek"
 
@@ -50,10 +53,15 @@ def open_parts(
     if str(place) == MEMORY:
         return _memory(tables, clock, ids, provider)
     text = str(place)
-    if "://" in text:
+    scheme, there, _ = text.partition("://")
+    if there and scheme in POSTGRES_SCHEMES:
+        from counterfoil.client.postgres import open_on_postgres
+
+        return open_on_postgres(text, tables, create and not read_only, read_only, clock, ids, provider)
+    if there:
         raise InputError(
-            f"{text.partition('://')[0]}:// places are not in this version of Counterfoil",
-            hint="open a directory on a local disk",
+            f"{scheme}:// places are not in this version of Counterfoil",
+            hint="open a directory on a local disk, or postgresql://USER@HOST/DATABASE",
         )
     return _directory(
         Path(text).expanduser(), tables, create and not read_only, read_only, clock, ids, provider

@@ -14,7 +14,10 @@ CONTENDED_APPENDS: Final = 16
 
 @dataclass(slots=True)
 class HeadState:
-    """One stream's head and lease inside a transaction; ``genesis`` is its stored text, ``fresh`` if it is new here."""
+    """One stream's head and lease inside a transaction; ``genesis`` is its stored text, ``fresh`` if it is new here.
+
+    ``leased_anew`` once token or lease have changed: only some roles may do that (``adapters.postgres.roles``).
+    """
 
     stream_id: str
     tenant: str
@@ -25,6 +28,7 @@ class HeadState:
     owner: str | None = None
     until: int | None = None
     fresh: bool = False
+    leased_anew: bool = False
 
     def lease(self) -> Lease | None:
         """The lease as stored, also when it has expired."""

@@ -11,10 +11,12 @@ SCHEMA: Final = 1
 
 TABLES: Final[dict[str, str]] = {
     "meta": "CREATE TABLE {k}.meta (name text PRIMARY KEY, value text NOT NULL)",
-    # One key-encryption key serves one tenant, so that a key's tenant can be told from the row.
+    # One key-encryption key serves one tenant, so that a key's tenant can be told from the row. `held` means nothing:
+    # who may change it may lock the row, and that is all.
     "epoch": """CREATE TABLE {k}.epoch (
         tenant text COLLATE "C" PRIMARY KEY,
-        kek_id text COLLATE "C" NOT NULL UNIQUE
+        kek_id text COLLATE "C" NOT NULL UNIQUE,
+        held   boolean
     )""",
     # `tenant` is for keys that are not wrapped (clear ledgers), which no epoch tells the tenant of.
     "data_key": """CREATE TABLE {k}.data_key (
@@ -23,7 +25,8 @@ TABLES: Final[dict[str, str]] = {
         kek_id    text COLLATE "C" NOT NULL,
         wrapped   bytea NOT NULL,
         "check"   bytea NOT NULL,
-        tenant    text COLLATE "C" DEFAULT {s}.my_only_tenant()
+        tenant    text COLLATE "C" DEFAULT {s}.my_only_tenant(),
+        made_at   timestamptz NOT NULL DEFAULT clock_timestamp()
     )""",
     # Positions rise for ever, so that the first link of a subject stays the first.
     "subject": """CREATE TABLE {k}.subject (
@@ -43,11 +46,37 @@ INDEXES: Final = (
 )
 
 
+# Whoever makes keys may take one back that somebody else was quicker to make, and nobody but the owner and the role
+# security may destroy one that something may have been sealed under.
+GUARD: Final = (
+    """CREATE FUNCTION {k}.refuse_destroying() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+        SET search_path = pg_catalog, pg_temp AS $$
+        BEGIN
+            IF OLD.made_at > clock_timestamp() - interval '1 minute' OR EXISTS (
+                SELECT 1 FROM pg_roles r WHERE pg_has_role(session_user, r.oid, 'MEMBER')
+                AND (r.rolname = {security} OR r.oid = (SELECT nspowner FROM pg_namespace WHERE nspname = {name}))
+            ) THEN
+                RETURN OLD;
+            END IF;
+            RAISE EXCEPTION 'counterfoil: this login may not destroy data keys'
+                USING ERRCODE = 'insufficient_privilege';
+        END $$""",
+    "CREATE TRIGGER data_key_guard BEFORE DELETE ON {k}.data_key"
+    " FOR EACH ROW EXECUTE FUNCTION {k}.refuse_destroying()",
+    "REVOKE ALL ON FUNCTION {k}.refuse_destroying() FROM PUBLIC",
+)
+
+
 def creation(place: PostgresPlace) -> list[str]:
     """Everything that makes an empty key store in one transaction, apart from the values of ``meta``."""
-    names = {"s": quoted(place.schema), "k": quoted(place.keys_schema)}
+    names = {
+        "s": quoted(place.schema),
+        "k": quoted(place.keys_schema),
+        "security": f"'{place.schema}_security'",
+        "name": f"'{place.keys_schema}'",
+    }
     made = [f"CREATE SCHEMA IF NOT EXISTS {names['k']}"]
-    made += [sql.format(**names) for sql in (*TABLES.values(), *INDEXES)]
+    made += [sql.format(**names) for sql in (*TABLES.values(), *INDEXES, *GUARD)]
     mine = of_my_tenants(place.schema)
     epochs = f"(SELECT e.kek_id FROM {names['k']}.epoch e)"
     # The subquery is itself under the policy of `epoch`, so it names the key-encryption keys of my tenants alone.

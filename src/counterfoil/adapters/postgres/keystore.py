@@ -238,29 +238,12 @@ class PostgresKeyStore:
 
     def _begin(self, *, create: bool) -> str:
         """Make the tables if told to, check that they are ours, and return the store's id."""
-        place = self._place
-
-        def look(connection: BoundedConnection) -> str:
-            if create and "meta" not in present(connection, place.keys_schema):
-                with alone(connection, place):
-                    if "meta" not in present(connection, place.keys_schema):
-                        self._make(connection)
-            return self._check(connection)
-
         with self._pool.translated() as connection:
             connection.give_up_at = time.monotonic() + self._wait_s
-            return look(connection)
-
-    def _make(self, connection: BoundedConnection) -> None:
-        if present(connection, self._place.keys_schema):
-            raise SchemaUnknown(
-                f"the schema {self._place.keys_schema} holds tables of something else",
-                hint="name another schema: ?schema=NAME",
-            )
-        for statement in creation(self._place):
-            run(connection, statement)
-        for name, value in (("schema", str(SCHEMA)), ("store_id", secrets.token_hex(16))):
-            run(connection, self._sql("INSERT INTO {k}.meta VALUES (%s, %s)"), (name, value))
+            if create and "meta" not in present(connection, self._place.keys_schema):
+                with alone(connection, self._place):
+                    make_key_store(connection, self._place)
+            return self._check(connection)
 
     def _check(self, connection: BoundedConnection) -> str:
         there, shown = present(connection, self._place.keys_schema), self._place.shown
@@ -310,6 +293,22 @@ class PostgresKeyStore:
     def _after_fork(self) -> None:
         _of_the_parent.append(self._pool.abandon())
         self._pool = self._new_pool()
+
+
+def make_key_store(connection: BoundedConnection, place: PostgresPlace) -> None:
+    """Make an empty key store, unless there is one; inside the caller's transaction, after the ledger's schema."""
+    there = present(connection, place.keys_schema)
+    if "meta" in there:
+        return
+    if there:
+        raise SchemaUnknown(
+            f"the schema {place.keys_schema} holds tables of something else",
+            hint="name another schema: ?schema=NAME",
+        )
+    for statement in creation(place):
+        run(connection, statement)
+    for name, value in (("schema", str(SCHEMA)), ("store_id", secrets.token_hex(16))):
+        run(connection, f"INSERT INTO {quoted(place.keys_schema)}.meta VALUES (%s, %s)", (name, value))
 
 
 _open: weakref.WeakSet[PostgresKeyStore] = weakref.WeakSet()

@@ -25,7 +25,7 @@ def claim(
     receipt = None if job is None else require(transaction, job, {stream_id: token})
     head = transaction.heads[stream_id]
     until = transaction.now_ms + ttl_ms
-    head.token, head.owner, head.until = token, owner, until
+    head.token, head.owner, head.until, head.leased_anew = token, owner, until, True
     transaction.move(head)
     return Claimed(Lease(stream_id, token, owner, until), receipt)
 
@@ -38,7 +38,7 @@ def renew(transaction: WriteTransaction, lease: Lease, ttl_ms: int) -> Lease:
         raise StreamNotFound(f"there is no stream {lease.stream_id}", stream_id=lease.stream_id)
     if head.token != lease.token or head.owner is None or head.until is None:
         raise fenced(lease.stream_id, lease.token, head.token, head)
-    head.until = max(head.until, transaction.now_ms + ttl_ms)
+    head.until, head.leased_anew = max(head.until, transaction.now_ms + ttl_ms), True
     transaction.move(head)
     return Lease(lease.stream_id, head.token, head.owner, head.until)
 
@@ -49,6 +49,7 @@ def release(transaction: WriteTransaction, lease: Lease) -> None:
     head = transaction.heads.get(lease.stream_id)
     if head is not None and head.token == lease.token and head.owner is not None:
         head.owner = head.until = None
+        head.leased_anew = True
         transaction.move(head)
 
 

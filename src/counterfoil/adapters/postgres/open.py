@@ -8,8 +8,9 @@ from typing import Final
 
 from counterfoil.abc.time import Clock
 from counterfoil.adapters.postgres.clock import DatabaseClock
-from counterfoil.adapters.postgres.connect import ANSWER_S
+from counterfoil.adapters.postgres.connect import ANSWER_S, BoundedConnection
 from counterfoil.adapters.postgres.engine import Engine
+from counterfoil.adapters.postgres.keystore import make_key_store
 from counterfoil.adapters.postgres.migrate import alone, check_schema, check_server, make
 from counterfoil.adapters.postgres.place import PostgresPlace, parse_place
 from counterfoil.adapters.postgres.plan import Job
@@ -31,12 +32,14 @@ def open_postgres(
     create: bool = False,
     read_only: bool = False,
     ledger_id: str | None = None,
+    keys: bool = False,
     clock: Clock | None = None,
     wait_s: float = WAIT_S,
     connections_max: int = READERS_MAX,
 ) -> PostgresStore:
     """Open the ledger at ``place``; with ``create`` and ``ledger_id`` make it when it is not there.
 
+    ``keys`` makes its key store in the same transaction, so that no ledger is ever seen without one.
     ``wait_s`` is how long any call waits for the server and for others, ``connections_max`` how many connections it
     reads with beside the one it writes with. Raises ``LedgerNotFound``, ``ConfigInvalid``, ``NotPermitted``,
     ``SchemaTooNew``, ``SchemaUnknown`` or ``StoreIO``; nothing is left half made.
@@ -46,7 +49,17 @@ def open_postgres(
     dated = DatabaseClock(None if clock is None else clock.now_ms)
     readers = Readers(place, wait_s, writable=not read_only, connections_max=connections_max)
     try:
-        stored = _prepare(readers, place, declared, dated, ledger_id if create else None, read_only=read_only)
+        with readers.translated() as connection:
+            connection.give_up_at = time.monotonic() + OPEN_S
+            check_server(connection, place)
+            if create and ledger_id is not None and not read_only:
+                make(connection, place, ledger_id, lambda: _finish(connection, place, declared, keys=keys))
+            stored = check_schema(connection, place)
+            if not read_only and declared.missing(connection):
+                with alone(connection, place):
+                    declared.create(connection)
+            declared.load(connection)
+            dated.measure(connection)
     except BaseException:
         readers.close()
         raise
@@ -63,28 +76,10 @@ def open_postgres(
     )
 
 
-def _prepare(
-    readers: Readers,
-    place: PostgresPlace,
-    tables: RowTables,
-    clock: DatabaseClock,
-    ledger_id: str | None,
-    *,
-    read_only: bool,
-) -> str:
-    """Look at the server, make or check the schema and the row tables; the ledger's id."""
-    with readers.translated() as connection:
-        connection.give_up_at = time.monotonic() + OPEN_S
-        check_server(connection, place)
-        if ledger_id is not None and not read_only:
-            make(connection, place, ledger_id, lambda: tables.create(connection))
-        stored = check_schema(connection, place)
-        if not read_only and tables.missing(connection):
-            with alone(connection, place):
-                tables.create(connection)
-        tables.load(connection)
-        clock.measure(connection)
-        return stored
+def _finish(connection: BoundedConnection, place: PostgresPlace, tables: RowTables, *, keys: bool) -> None:
+    tables.create(connection)
+    if keys:
+        make_key_store(connection, place)
 
 
 class _NoEngine:

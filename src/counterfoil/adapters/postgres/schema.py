@@ -139,37 +139,37 @@ FUNCTIONS: Final[dict[str, str]] = {
     "dismiss": """CREATE FUNCTION {s}.dismiss(login name, tenant text) RETURNS void LANGUAGE sql AS $$
         DELETE FROM {s}.tenant_login t WHERE t.login = dismiss.login AND t.tenant = dismiss.tenant $$""",
     # The audited ways by which truth is removed; the facts that say why go into the same transaction (FORMAT 13).
-    "remove_content": """CREATE FUNCTION {s}.remove_content(stream text, seqs bigint[], parts smallint[], ground text)
+    "remove_content": """CREATE FUNCTION {s}.remove_content(of_stream text, seqs bigint[], parts smallint[], ground text)
         RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
         DECLARE removed bigint;
         BEGIN
-            IF NOT {s}.sees((SELECT tenant FROM {s}.stream WHERE stream_id = stream)) THEN
+            IF NOT {s}.sees((SELECT tenant FROM {s}.stream WHERE stream_id = of_stream)) THEN
                 RAISE EXCEPTION 'counterfoil: no such stream for this login' USING ERRCODE = 'insufficient_privilege';
             END IF;
             INSERT INTO {s}.permit VALUES (pg_current_xact_id()::text::bigint, ground);
             DELETE FROM {s}.event_content c USING unnest(seqs, parts) AS w(seq, part)
-                WHERE c.stream_id = stream AND c.seq = w.seq AND c.part = w.part;
+                WHERE c.stream_id = of_stream AND c.seq = w.seq AND c.part = w.part;
             GET DIAGNOSTICS removed = ROW_COUNT;
             DELETE FROM {s}.permit WHERE xact = pg_current_xact_id()::text::bigint;
             RETURN removed;
         END $$""",
-    "remove_stream": """CREATE FUNCTION {s}.remove_stream(stream text, ground text)
+    "remove_stream": """CREATE FUNCTION {s}.remove_stream(of_stream text, ground text)
         RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
         DECLARE removed bigint; declared record;
         BEGIN
-            IF NOT {s}.sees((SELECT tenant FROM {s}.stream WHERE stream_id = stream)) THEN
+            IF NOT {s}.sees((SELECT tenant FROM {s}.stream WHERE stream_id = of_stream)) THEN
                 RAISE EXCEPTION 'counterfoil: no such stream for this login' USING ERRCODE = 'insufficient_privilege';
             END IF;
             INSERT INTO {s}.permit VALUES (pg_current_xact_id()::text::bigint, ground);
-            DELETE FROM {s}.event_content WHERE stream_id = stream;
-            DELETE FROM {s}.event WHERE stream_id = stream;
+            DELETE FROM {s}.event_content WHERE stream_id = of_stream;
+            DELETE FROM {s}.event WHERE stream_id = of_stream;
             GET DIAGNOSTICS removed = ROW_COUNT;
-            DELETE FROM {s}.checkpoint WHERE stream_id = stream;
-            DELETE FROM {s}.head WHERE stream_id = stream;
-            DELETE FROM {s}.stream WHERE stream_id = stream;
+            DELETE FROM {s}.checkpoint WHERE stream_id = of_stream;
+            DELETE FROM {s}.head WHERE stream_id = of_stream;
+            DELETE FROM {s}.stream WHERE stream_id = of_stream;
             FOR declared IN SELECT name, stream_column FROM {s}.row_table WHERE stream_column IS NOT NULL LOOP
                 EXECUTE format('DELETE FROM %I.%I WHERE %I = $1', {literal}, 'row_' || declared.name,
-                               declared.stream_column) USING stream;
+                               declared.stream_column) USING of_stream;
             END LOOP;
             DELETE FROM {s}.permit WHERE xact = pg_current_xact_id()::text::bigint;
             RETURN removed;

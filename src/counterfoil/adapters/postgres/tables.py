@@ -13,6 +13,7 @@ from counterfoil.adapters.memory.tables import Table
 from counterfoil.adapters.postgres.cells import given
 from counterfoil.adapters.postgres.connect import BoundedConnection, fetch, run
 from counterfoil.adapters.postgres.paging import CASTS, Pages, listed, quote
+from counterfoil.adapters.postgres.roles import grant_rows
 from counterfoil.adapters.postgres.schema import of_my_tenants, policy, quoted
 from counterfoil.errors import ConfigInvalid, InvalidUnit, SchemaTooNew
 from counterfoil.store.rows import VERSION_COLUMN, Cell, Column, Row, TableSpec
@@ -259,12 +260,16 @@ class RowTables:
         rows = fetch(connection, f"SELECT name, version, spec, stale FROM {quoted(self.schema)}.row_table")
         return {name: (version, spec, stale) for name, version, spec, stale in rows}
 
+    def _make(self, connection: BoundedConnection, spec: TableSpec) -> None:
+        for statement in _create_statements(spec, self.schema):
+            run(connection, statement)
+        grant_rows(connection, self.schema, PREFIX + spec.name)
+
     def _make_over(self, connection: BoundedConnection, spec: TableSpec, older: TableSpec | None) -> None:
         """Make the table; rows of an older version keep the columns both have, until they are rebuilt."""
         schema, name = quoted(self.schema), PREFIX + spec.name
         if older is None:
-            for statement in _create_statements(spec, self.schema):
-                run(connection, statement)
+            self._make(connection, spec)
             return
         for index in older.indexes:
             run(connection, f"DROP INDEX IF EXISTS {schema}.{quote(_index_name(spec.name, index))}")
@@ -273,8 +278,7 @@ class RowTables:
             connection,
             f"ALTER INDEX {schema}.{quote(f'{name}_pkey')} RENAME TO {quote(f'older_{name}_pkey')}",
         )
-        for statement in _create_statements(spec, self.schema):
-            run(connection, statement)
+        self._make(connection, spec)
         before = {column.name: column for column in older.columns}
         shared = [c.name for c in spec.columns if c.name in before and before[c.name].type == c.type]
         must = [c.name for c in spec.columns if c.name in shared and (c.required or c.name in spec.key)]

@@ -262,9 +262,14 @@ class WriteTransaction:
                 " SELECT * FROM unnest(%s::text[], %s::text[], %s::text[], %s::bytea[])",
                 _columns(genesis, 4),
             )
+        other = [head for head in moved if not head.fresh]
         for heads, sql in (
             (fresh, self._add_heads()),
-            ([h for h in moved if not h.fresh], self._set_heads()),
+            (
+                [head for head in other if head.leased_anew],
+                self._set_heads("seq hash token lease_owner lease_until"),
+            ),
+            ([head for head in other if not head.leased_anew], self._set_heads("seq hash")),
         ):
             if heads:
                 run(self.connection, sql, _columns([_head_cells(head) for head in heads], 7))
@@ -275,10 +280,9 @@ class WriteTransaction:
             f" SELECT * FROM {_HEADS}"
         )
 
-    def _set_heads(self) -> str:
+    def _set_heads(self, columns: str) -> str:
         return (
-            f"UPDATE {self._s}.head h SET seq = n.seq, hash = n.hash, token = n.token,"
-            " lease_owner = n.lease_owner, lease_until = n.lease_until"
+            f"UPDATE {self._s}.head h SET {', '.join(f'{name} = n.{name}' for name in columns.split())}"
             f" FROM {_HEADS} AS n(stream_id, tenant, seq, hash, token, lease_owner, lease_until)"
             " WHERE h.stream_id = n.stream_id"
         )
