@@ -108,6 +108,20 @@ class AppendFuture(Future[T]):
             self._gate.release()
 
 
+_SHARED = threading.Condition()
+"""Of all futures that were answered before anybody saw them: nobody will ever wait on it."""
+
+
+def answered(value: T) -> AppendFuture[T]:
+    """A future that has its answer. Made without the lock and the condition that a lone append has no use for."""
+    future: AppendFuture[T] = AppendFuture.__new__(AppendFuture)
+    # What Future.__init__ sets, for the state it ends in.
+    vars(future).update(
+        _condition=_SHARED, _state="FINISHED", _result=value, _exception=None, _waiters=[], _done_callbacks=[]
+    )
+    return future
+
+
 def answer(futures: Sequence[AppendFuture[Any]], settle: Callable[[AppendFuture[Any], int], None]) -> None:
     """Settle every future, then wake the first of those somebody waits for; the others follow in a chain."""
     for index, future in enumerate(futures):

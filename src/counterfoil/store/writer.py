@@ -25,7 +25,7 @@ from counterfoil.errors import (
     StoreBusy,
     StoreClosed,
 )
-from counterfoil.store.future import AppendFuture, answer
+from counterfoil.store.future import AppendFuture, answer, answered
 from counterfoil.store.unit import Outcome
 
 BATCH_EVENTS_MAX = 512
@@ -171,16 +171,14 @@ class GroupWriter(Generic[Job]):
 
     def _enter(self, request: _Request[Job], *, block: bool) -> AppendFuture[Any]:
         self.check_usable()
-        request.future = AppendFuture(self._withdraw, self._wait_s)
         with self._mutex:
             lead = block and not self._leading and not self._queue and not self._closing
             if lead:
                 self._leading = True
             else:
+                request.future = AppendFuture(self._withdraw, self._wait_s)
                 self._enqueue(request, block=block)
-        if lead:
-            self._lead_once(request)
-        return request.future
+        return self._lead_once(request) if lead else request.future
 
     def _enqueue(self, request: _Request[Job], *, block: bool) -> None:
         if not self._has_room(request) and not (block and self._wait_for_room(request)):
@@ -228,18 +226,27 @@ class GroupWriter(Generic[Job]):
 
     # ---- whoever writes --------------------------------------------------------------------------------------
 
-    def _lead_once(self, request: _Request[Job]) -> None:
+    def _lead_once(self, request: _Request[Job]) -> AppendFuture[Any]:
         """Commit the caller's own request in its own thread, if the turn is free right now."""
         try:
             taken = self._turn.try_take()
         except BaseException:
             self._hand_over()
             raise
-        if taken:
-            self._commit_holding_turn([request])
-        else:
+        if not taken:
+            request.future = AppendFuture(self._withdraw, self._wait_s)
             with self._mutex:
                 self._put(request, self._queue.appendleft)
+            self._hand_over()
+            return request.future
+        try:
+            return answered(self._answers((request,))[0])
+        except Exception as error:  # noqa: BLE001 - the answer to this request; an interrupt goes its own way
+            failed: AppendFuture[Any] = AppendFuture(self._withdraw, self._wait_s)
+            failed.set_exception(_as_ours(error))
+            return failed
+        finally:
+            self._turn.give()
             self._hand_over()
 
     def _hand_over(self) -> None:

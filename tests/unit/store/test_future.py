@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed, wait
 
 import pytest
 
 from counterfoil.errors import StoreIO
-from counterfoil.store.future import AppendFuture, answer
+from counterfoil.store.future import AppendFuture, answer, answered
 
 SOON_S = 20.0
 
@@ -101,3 +102,32 @@ def test_an_error_is_told_to_the_whole_chain(pool):
     for one in waiting[1:]:
         with pytest.raises(StoreIO):
             one.result(SOON_S)
+
+
+def test_a_future_answered_from_the_start_behaves_like_any_other():
+    one = answered("told")
+    heard = []
+    one.add_done_callback(heard.append)
+    assert one.result() == one.result(1) == "told"
+    assert one.exception() is None
+    assert one.done()
+    assert not one.running()
+    assert not one.cancel()
+    assert not one.cancelled()
+    assert heard == [one]
+    assert "finished" in repr(one)
+    assert wait([one, answered("another")], timeout=SOON_S).not_done == set()
+    assert set(as_completed([one, future_of("later")])) >= {one}
+
+
+def test_a_future_answered_from_the_start_can_be_awaited():
+    async def main():
+        return await asyncio.wrap_future(answered("told"))
+
+    assert asyncio.run(main()) == "told"
+
+
+def future_of(value):
+    one = future()
+    one.set_result(value)
+    return one

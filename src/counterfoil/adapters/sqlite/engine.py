@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
@@ -28,6 +29,9 @@ NowMs = Callable[[], int]
 
 NOT_COMMITTED: Final = frozenset({"SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_BUSY"})
 """COMMIT failed before its last frame was in the log, so the transaction cannot come back (see ``resolve``)."""
+
+LOOK_EVERY_S: Final = 0.05
+"""A look at the file's name takes as long as a twentieth of a commit, so it is not made before each one."""
 
 BARRIER: Final = (
     "INSERT INTO meta (name, value) VALUES ('barrier', '1')"
@@ -59,6 +63,7 @@ class Engine:
         self._cache = HeadCache()
         self._doubt = False
         self._inode = 0
+        self._look_at = 0.0
 
     # ---- units -------------------------------------------------------------------------------------------------
 
@@ -154,6 +159,7 @@ class Engine:
                 raise translate(error, self._path, "open") from error
             self._connection, self._cursor = connection, connection.cursor()
             self._inode = os.stat(self._file).st_ino  # noqa: PTH116 - as below
+            self._look_at = 0.0
             self._cache.clear()
         return self._connection
 
@@ -187,6 +193,10 @@ class Engine:
 
     def _check_file(self) -> None:
         """Refuse to write into a file that has been taken away: it would keep nothing."""
+        now = time.monotonic()
+        if now < self._look_at:
+            return
+        self._look_at = now + LOOK_EVERY_S
         try:
             here = os.stat(self._file).st_ino  # noqa: PTH116 - a Path takes five times as long, in every commit
         except OSError:

@@ -147,6 +147,7 @@ def test_no_ledger_is_said_plainly(ledger):
 
 def test_a_ledger_taken_away_while_it_is_open_takes_no_more_appends(ledger, store, stream):
     ledger.path.rename(ledger.path.with_name("elsewhere.db"))
+    store._engine._look_at = 0.0
     error = refusal(store, stream.unit(stream.event()), StoreIO)
     assert "deleted, moved or replaced" in str(error)
 
