@@ -6,6 +6,7 @@ import contextlib
 import math
 import time
 from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 import psycopg
@@ -16,12 +17,30 @@ from counterfoil.adapters.postgres.place import PostgresPlace
 
 ANSWER_S: Final = 10.0
 """How long a server may take to answer one request before the connection is given up."""
+WAIT_S: Final = 30.0
+"""How long a call goes on trying before it says what it knows."""
 CONNECT_S_MIN: Final = 2
 """libpq takes a shorter connect_timeout for this."""
 KEEPALIVE_S: Final = 10
 
 T = TypeVar("T")
 Params = Sequence[Any] | Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long to wait: ``wait_s`` for a whole call with all its tries, ``answer_s`` for one answer of the server."""
+
+    wait_s: float = WAIT_S
+    answer_s: float = ANSWER_S
+
+    def call(self) -> float:
+        """The end of a call that begins now (``time.monotonic``)."""
+        return time.monotonic() + self.wait_s
+
+    def answer(self, give_up_at: float = math.inf) -> float:
+        """The end of the wait for one answer inside such a call."""
+        return min(give_up_at, time.monotonic() + self.answer_s)
 
 
 class BoundedConnection(psycopg.Connection[tuple[Any, ...]]):
@@ -41,6 +60,9 @@ class BoundedConnection(psycopg.Connection[tuple[Any, ...]]):
             raise
 
 
+PATIENT: Final = Patience()
+
+
 def _until(gen: Generator[Any, Any, T], give_up_at: float) -> Generator[Any, Any, T]:
     """The same generator, ended by an error at the first wake-up after the deadline (one each 0.1 s)."""
     try:
@@ -55,13 +77,15 @@ def _until(gen: Generator[Any, Any, T], give_up_at: float) -> Generator[Any, Any
         return answer
 
 
-def connect(place: PostgresPlace, *, give_up_at: float, writable: bool) -> BoundedConnection:
+def connect(
+    place: PostgresPlace, *, give_up_at: float, writable: bool, patience: Patience = PATIENT
+) -> BoundedConnection:
     """A new connection in autocommit. Raises psycopg errors as they are; the caller knows what it was doing.
 
     Nothing here outlives a transaction on the server: no session settings, no named statements, no locks, no
     LISTEN, so a pooler may give each transaction another server connection (INFRA 4).
     """
-    left_s = max(CONNECT_S_MIN, min(ANSWER_S, give_up_at - time.monotonic()))
+    left_s = max(CONNECT_S_MIN, patience.answer(give_up_at) - time.monotonic())
     options: dict[str, Any] = {
         "connect_timeout": math.ceil(left_s),
         "application_name": "counterfoil",

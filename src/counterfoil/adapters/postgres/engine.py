@@ -17,7 +17,7 @@ import psycopg
 
 from counterfoil.adapters.postgres.checks import check, check_duplicate
 from counterfoil.adapters.postgres.clock import DatabaseClock
-from counterfoil.adapters.postgres.connect import ANSWER_S, BoundedConnection, close_quietly, connect, run
+from counterfoil.adapters.postgres.connect import BoundedConnection, Patience, close_quietly, connect, run
 from counterfoil.adapters.postgres.faults import Verdict, translate, verdict
 from counterfoil.adapters.postgres.heads import HeadMemory
 from counterfoil.adapters.postgres.lone import append_lone
@@ -56,11 +56,13 @@ class _Try:
 class Engine:
     """One writing connection with what it remembers. ``clock`` dates events and leases."""
 
-    def __init__(self, place: PostgresPlace, tables: RowTables, clock: DatabaseClock, wait_s: float) -> None:
+    def __init__(
+        self, place: PostgresPlace, tables: RowTables, clock: DatabaseClock, patience: Patience
+    ) -> None:
         self._place = place
         self._tables = tables
         self._clock = clock
-        self._wait_s = wait_s
+        self._patience = patience
         self._connection: BoundedConnection | None = None
         self._heads = HeadMemory()
         self._closing = threading.Event()
@@ -79,7 +81,7 @@ class Engine:
         return [Refusal(job.refusal) if job.refusal is not None else next(outcomes) for job in batch]
 
     def _record(self, jobs: Sequence[Job]) -> list[Outcome]:
-        give_up_at = time.monotonic() + self._wait_s
+        give_up_at = self._patience.call()
         doubted: list[Outcome] = []
 
         def once(connection: BoundedConnection, attempt: _Try) -> list[Outcome]:
@@ -127,7 +129,7 @@ class Engine:
         may simply be run again. ``again=False``: it cannot be run twice at all. Raises AppendTimeout when the
         outcome stays unknown.
         """
-        give_up_at = time.monotonic() + self._wait_s
+        give_up_at = self._patience.call()
 
         def once(connection: BoundedConnection, attempt: _Try) -> T:
             return self._transaction(connection, attempt, work, ())
@@ -144,7 +146,7 @@ class Engine:
 
     def ask(self, question: Callable[[BoundedConnection], T], doing: str) -> T:
         """Run something that changes nothing, or a transaction of its own, on the writing connection."""
-        return self._until(lambda connection, _: question(connection), time.monotonic() + self._wait_s, doing)
+        return self._until(lambda connection, _: question(connection), self._patience.call(), doing)
 
     def _landed(
         self,
@@ -240,12 +242,14 @@ class Engine:
             raise StoreClosed("the store is closed", hint="open the ledger again")
         connection = self._connection
         if connection is None or connection.closed:
-            connection = self._connection = connect(self._place, give_up_at=give_up_at, writable=True)
+            connection = self._connection = connect(
+                self._place, give_up_at=give_up_at, writable=True, patience=self._patience
+            )
             self._clock.measure(connection)
             (setting,) = run(connection, "SELECT current_setting('synchronous_commit')").fetchone() or ("",)
             # Where the login's own default would not wait for the disk, only a transaction can say that it must.
             self._lone = setting not in ("off", "local")
-        connection.give_up_at = min(give_up_at, time.monotonic() + ANSWER_S)
+        connection.give_up_at = self._patience.answer(give_up_at)
         if self._clock.stale:
             self._clock.measure(connection)
         return connection

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
@@ -12,7 +11,7 @@ from typing import Any, Final, TypeVar
 import psycopg
 
 from counterfoil.abc.keys import KeyRow, SubjectRow
-from counterfoil.adapters.postgres.connect import BoundedConnection, Params, fetch, run
+from counterfoil.adapters.postgres.connect import PATIENT, BoundedConnection, Params, Patience, fetch, run
 from counterfoil.adapters.postgres.keyschema import SCHEMA, TABLES, creation
 from counterfoil.adapters.postgres.migrate import alone, present
 from counterfoil.adapters.postgres.place import PostgresPlace, parse_place
@@ -27,7 +26,6 @@ from counterfoil.errors import (
     SchemaUnknown,
 )
 
-WAIT_S: Final = 30.0
 LOCK_MS: Final = 10_000
 CONNECTIONS_MAX: Final = 4
 
@@ -50,10 +48,10 @@ class PostgresKeyStore:
         *,
         create: bool = False,
         read_only: bool = False,
-        wait_s: float = WAIT_S,
+        patience: Patience = PATIENT,
     ) -> None:
         self._place = parse_place(place) if isinstance(place, str) else place
-        self._wait_s = wait_s
+        self._patience = patience
         self._writable = not read_only
         self._pool = self._new_pool()
         _open.add(self)
@@ -190,7 +188,7 @@ class PostgresKeyStore:
     def _new_pool(self) -> Readers:
         return Readers(
             self._place,
-            self._wait_s,
+            self._patience,
             writable=self._writable,
             connections_max=CONNECTIONS_MAX,
             what="key store",
@@ -239,7 +237,7 @@ class PostgresKeyStore:
     def _begin(self, *, create: bool) -> str:
         """Make the tables if told to, check that they are ours, and return the store's id."""
         with self._pool.translated() as connection:
-            connection.give_up_at = time.monotonic() + self._wait_s
+            connection.give_up_at = self._patience.call()
             if create and "meta" not in present(connection, self._place.keys_schema):
                 with alone(connection, self._place):
                     make_key_store(connection, self._place)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
-from typing import Final
 
 from counterfoil.abc.time import Clock
 from counterfoil.adapters.postgres.clock import DatabaseClock
-from counterfoil.adapters.postgres.connect import ANSWER_S, BoundedConnection
+from counterfoil.adapters.postgres.connect import PATIENT, BoundedConnection, Patience
 from counterfoil.adapters.postgres.engine import Engine
 from counterfoil.adapters.postgres.keystore import make_key_store
 from counterfoil.adapters.postgres.migrate import alone, check_schema, check_server, make
@@ -19,10 +17,7 @@ from counterfoil.adapters.postgres.store import PostgresStore
 from counterfoil.adapters.postgres.tables import RowTables
 from counterfoil.store.rows import TableSpec
 from counterfoil.store.unit import Outcome
-from counterfoil.store.writer import WAIT_S, GroupWriter
-
-OPEN_S: Final = ANSWER_S
-"""Opening does not wait for a server that is away: whoever opens can tell a person."""
+from counterfoil.store.writer import GroupWriter
 
 
 def open_postgres(
@@ -34,23 +29,23 @@ def open_postgres(
     ledger_id: str | None = None,
     keys: bool = False,
     clock: Clock | None = None,
-    wait_s: float = WAIT_S,
+    patience: Patience = PATIENT,
     connections_max: int = READERS_MAX,
 ) -> PostgresStore:
     """Open the ledger at ``place``; with ``create`` and ``ledger_id`` make it when it is not there.
 
     ``keys`` makes its key store in the same transaction, so that no ledger is ever seen without one.
-    ``wait_s`` is how long any call waits for the server and for others, ``connections_max`` how many connections it
+    ``patience`` is how long any call waits for the server and for others, ``connections_max`` how many connections it
     reads with beside the one it writes with. Raises ``LedgerNotFound``, ``ConfigInvalid``, ``NotPermitted``,
     ``SchemaTooNew``, ``SchemaUnknown`` or ``StoreIO``; nothing is left half made.
     """
     place = parse_place(place) if isinstance(place, str) else place
     declared = RowTables(tables, place.schema)
     dated = DatabaseClock(None if clock is None else clock.now_ms)
-    readers = Readers(place, wait_s, writable=not read_only, connections_max=connections_max)
+    readers = Readers(place, patience, writable=not read_only, connections_max=connections_max)
     try:
         with readers.translated() as connection:
-            connection.give_up_at = time.monotonic() + OPEN_S
+            connection.give_up_at = patience.answer()
             check_server(connection, place)
             if create and ledger_id is not None and not read_only:
                 make(connection, place, ledger_id, lambda: _finish(connection, place, declared, keys=keys))
@@ -63,8 +58,8 @@ def open_postgres(
     except BaseException:
         readers.close()
         raise
-    engine = None if read_only else Engine(place, declared, dated, wait_s)
-    writer: GroupWriter[Job] = GroupWriter(engine or _NoEngine(), wait_s=wait_s)
+    engine = None if read_only else Engine(place, declared, dated, patience)
+    writer: GroupWriter[Job] = GroupWriter(engine or _NoEngine(), wait_s=patience.wait_s)
     return PostgresStore(
         place,
         ledger_id=stored,
@@ -73,6 +68,7 @@ def open_postgres(
         clock=dated,
         writer=writer,
         engine=engine,
+        patience=patience,
     )
 
 

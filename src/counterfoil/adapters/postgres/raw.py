@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import psycopg
 
 from counterfoil.adapters.postgres.cells import stored_text
-from counterfoil.adapters.postgres.connect import ANSWER_S, BoundedConnection
+from counterfoil.adapters.postgres.connect import BoundedConnection, Patience
 from counterfoil.adapters.postgres.faults import translate
 from counterfoil.adapters.postgres.feed import position
 from counterfoil.adapters.postgres.read import PART_MAX, Query, Reads
@@ -33,11 +32,11 @@ class SnapshotReads(Reads):
         tables: RowTables,
         now_ms: Callable[[], int],
         connection: BoundedConnection,
-        shown: str,
+        patience: Patience,
     ) -> None:
         super().__init__(query, tables, now_ms)
         self._connection = connection
-        self._shown = shown
+        self._patience = patience
         self._cursors = 0
 
     def raw_events(self, stream_id: str, *, records: bool) -> Iterator[list[tuple[Any, ...]]]:
@@ -56,7 +55,7 @@ class SnapshotReads(Reads):
                         return
                     yield [(position(row[0], stream_id, row[1]), *row[1:]) for row in page]
         except psycopg.Error as error:
-            raise translate(error, self._shown, "read") from error
+            raise translate(error, "the ledger", "read") from error
 
     def _raw(self, *, records: bool) -> str:
         if not records:
@@ -71,4 +70,4 @@ class SnapshotReads(Reads):
         )
 
     def _soon(self) -> None:
-        self._connection.give_up_at = time.monotonic() + ANSWER_S
+        self._connection.give_up_at = self._patience.answer()

@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 
 import psycopg
 
-from counterfoil.adapters.postgres.connect import ANSWER_S, BoundedConnection, close_quietly, connect
+from counterfoil.adapters.postgres.connect import BoundedConnection, Patience, close_quietly, connect
 from counterfoil.adapters.postgres.faults import Verdict, translate, verdict
 from counterfoil.adapters.postgres.place import PostgresPlace
 from counterfoil.errors import AppendTimeout, StoreBusy, StoreClosed
@@ -29,7 +29,7 @@ class Readers:
     def __init__(
         self,
         place: PostgresPlace,
-        wait_s: float,
+        patience: Patience,
         *,
         writable: bool,
         connections_max: int = READERS_MAX,
@@ -37,7 +37,7 @@ class Readers:
     ) -> None:
         self._place = place
         self._what = what
-        self._wait_s = wait_s
+        self._patience = patience
         self._writable = writable
         self._room = threading.BoundedSemaphore(connections_max)
         self._max = connections_max
@@ -47,7 +47,7 @@ class Readers:
 
     def ask(self, question: Callable[[BoundedConnection], T]) -> T:
         """Answer a question that changes nothing; one whose connection was lost is asked again until the deadline."""
-        give_up_at, pause_s = time.monotonic() + self._wait_s, PAUSE_S
+        give_up_at, pause_s = self._patience.call(), PAUSE_S
         while True:
             try:
                 with self.lent(give_up_at) as connection:
@@ -66,7 +66,7 @@ class Readers:
 
         Raises AppendTimeout when it was and its answer was lost, and ``psycopg.IntegrityError`` as it is.
         """
-        give_up_at, pause_s = time.monotonic() + self._wait_s, PAUSE_S
+        give_up_at, pause_s = self._patience.call(), PAUSE_S
         while True:
             try:
                 with self.lent(give_up_at) as connection:
@@ -91,7 +91,7 @@ class Readers:
     def translated(self) -> Iterator[BoundedConnection]:
         """A connection for this block alone, for reads that cannot be asked again; errors leave as ours."""
         try:
-            with self.lent(time.monotonic() + self._wait_s) as connection:
+            with self.lent(self._patience.call()) as connection:
                 yield connection
         except _Failed as failed:
             raise translate(failed.error, self._place.shown, "read") from failed.error
@@ -101,7 +101,7 @@ class Readers:
         """A connection for this block; one that met an error is not used again. Raises ``_Failed``."""
         if not self._room.acquire(timeout=max(0.0, give_up_at - time.monotonic())):
             raise StoreBusy(
-                f"all {self._max} reading connections to {self._place.shown} were in use for {self._wait_s:g} s",
+                f"all {self._max} reading connections to {self._place.shown} were in use for {self._patience.wait_s:g} s",
                 hint="end long reads, or open the ledger with more connections",
                 place=self._place.shown,
             )
@@ -124,8 +124,10 @@ class Readers:
         with self._lock:
             connection = self._idle.pop() if self._idle else None
         if connection is None:
-            connection = connect(self._place, give_up_at=give_up_at, writable=self._writable)
-        connection.give_up_at = min(give_up_at, time.monotonic() + ANSWER_S)
+            connection = connect(
+                self._place, give_up_at=give_up_at, writable=self._writable, patience=self._patience
+            )
+        connection.give_up_at = self._patience.answer(give_up_at)
         return connection
 
     def _give(self, connection: BoundedConnection) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
@@ -18,7 +17,7 @@ from counterfoil.adapters.memory.tables import check_change
 from counterfoil.adapters.postgres import leases
 from counterfoil.adapters.postgres.cells import stored_text
 from counterfoil.adapters.postgres.clock import DatabaseClock
-from counterfoil.adapters.postgres.connect import ANSWER_S, BoundedConnection, Params, fetch, run
+from counterfoil.adapters.postgres.connect import BoundedConnection, Params, Patience, fetch, run
 from counterfoil.adapters.postgres.engine import Engine
 from counterfoil.adapters.postgres.faults import translate
 from counterfoil.adapters.postgres.place import PostgresPlace
@@ -54,6 +53,7 @@ class PostgresStore(Reads):
         clock: DatabaseClock,
         writer: GroupWriter[Job],
         engine: Engine | None,
+        patience: Patience,
     ) -> None:
         super().__init__(self._ask, tables, clock.now_ms)
         self._place = place
@@ -62,6 +62,7 @@ class PostgresStore(Reads):
         self._clock = clock
         self._writer = writer
         self._engine = engine
+        self._patience = patience
         _open.add(self)
 
     # ---- what it is ----------------------------------------------------------------------------------------------
@@ -224,14 +225,14 @@ class PostgresStore(Reads):
 
             def ask(sql: str, params: Params) -> list[tuple[Any, ...]]:
                 self._writer.check_usable()
-                connection.give_up_at = _soon()
+                connection.give_up_at = self._patience.answer()
                 try:
                     return fetch(connection, sql, params)
                 except psycopg.Error as error:
                     raise translate(error, self._place.shown, "read") from error
 
-            yield SnapshotReads(ask, self._tables, self._clock.now_ms, connection, self._place.shown)
-            connection.give_up_at = _soon()
+            yield SnapshotReads(ask, self._tables, self._clock.now_ms, connection, self._patience)
+            connection.give_up_at = self._patience.answer()
             if not connection.closed:
                 run(connection, "ROLLBACK")
 
@@ -263,10 +264,6 @@ def _abandon_inherited() -> None:
 
 
 os.register_at_fork(after_in_child=_abandon_inherited)
-
-
-def _soon() -> float:
-    return time.monotonic() + ANSWER_S
 
 
 def _on_event_loop() -> bool:
