@@ -13,12 +13,8 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from counterfoil.adapters.postgres.faults import DeadlinePassed
-from counterfoil.adapters.postgres.place import PostgresPlace
+from counterfoil.adapters.postgres.place import ANSWER_S, WAIT_S, PostgresPlace
 
-ANSWER_S: Final = 10.0
-"""How long a server may take to answer one request before the connection is given up."""
-WAIT_S: Final = 30.0
-"""How long a call goes on trying before it says what it knows."""
 CONNECT_S_MIN: Final = 2
 """libpq takes a shorter connect_timeout for this."""
 KEEPALIVE_S: Final = 10

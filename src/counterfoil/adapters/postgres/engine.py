@@ -165,7 +165,13 @@ class Engine:
     ) -> T:
         if self._tables.newer:
             self._tables.check_writable()
-        transaction = WriteTransaction(connection, self._tables.schema, self._tables, self._clock.injected)
+        transaction = WriteTransaction(
+            connection,
+            self._tables.schema,
+            self._tables,
+            self._clock.injected,
+            self._patience.answer_s,
+        )
         try:
             if jobs:
                 _begin(transaction, jobs)

@@ -11,12 +11,13 @@ from typing import Any, Final, TypeVar
 import psycopg
 
 from counterfoil.abc.keys import KeyRow, SubjectRow
-from counterfoil.adapters.postgres.connect import PATIENT, BoundedConnection, Params, Patience, fetch, run
+from counterfoil.adapters.postgres.connect import BoundedConnection, Params, Patience, fetch, run
 from counterfoil.adapters.postgres.keyschema import SCHEMA, TABLES, creation
 from counterfoil.adapters.postgres.migrate import alone, present
 from counterfoil.adapters.postgres.place import PostgresPlace, parse_place
 from counterfoil.adapters.postgres.readers import Readers
 from counterfoil.adapters.postgres.schema import quoted
+from counterfoil.adapters.postgres.transaction import LOCK_SHARE
 from counterfoil.errors import (
     AppendTimeout,
     EpochMoved,
@@ -26,7 +27,6 @@ from counterfoil.errors import (
     SchemaUnknown,
 )
 
-LOCK_MS: Final = 10_000
 CONNECTIONS_MAX: Final = 4
 
 T = TypeVar("T")
@@ -48,10 +48,9 @@ class PostgresKeyStore:
         *,
         create: bool = False,
         read_only: bool = False,
-        patience: Patience = PATIENT,
     ) -> None:
         self._place = parse_place(place) if isinstance(place, str) else place
-        self._patience = patience
+        self._patience = Patience(self._place.wait_s, self._place.answer_s)
         self._writable = not read_only
         self._pool = self._new_pool()
         _open.add(self)
@@ -207,12 +206,13 @@ class PostgresKeyStore:
     def _write(self, work: Callable[[BoundedConnection], T], landed: Callable[[], bool]) -> T:
         """Run ``work`` in one transaction; where its commit's answer was lost, ``landed`` tells what became of it."""
         answers: list[T] = []
+        lock_ms = str(int(self._patience.answer_s * 1000 * LOCK_SHARE))
 
         def once(connection: BoundedConnection) -> T:
             answers.clear()
             run(connection, "BEGIN")
             try:
-                run(connection, f"SELECT set_config('lock_timeout', '{LOCK_MS}', true)")
+                run(connection, "SELECT set_config('lock_timeout', %s, true)", (lock_ms,))
                 answer = work(connection)
             except BaseException:
                 if not connection.closed:

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from counterfoil.abc.time import Clock
 from counterfoil.adapters.postgres.clock import DatabaseClock
-from counterfoil.adapters.postgres.connect import PATIENT, BoundedConnection, Patience
+from counterfoil.adapters.postgres.connect import BoundedConnection, Patience
 from counterfoil.adapters.postgres.engine import Engine
 from counterfoil.adapters.postgres.keystore import make_key_store
 from counterfoil.adapters.postgres.migrate import alone, check_schema, check_server, make
 from counterfoil.adapters.postgres.place import PostgresPlace, parse_place
 from counterfoil.adapters.postgres.plan import Job
-from counterfoil.adapters.postgres.readers import READERS_MAX, Readers
+from counterfoil.adapters.postgres.readers import Readers
 from counterfoil.adapters.postgres.store import PostgresStore
 from counterfoil.adapters.postgres.tables import RowTables
 from counterfoil.store.rows import TableSpec
@@ -29,20 +29,18 @@ def open_postgres(
     ledger_id: str | None = None,
     keys: bool = False,
     clock: Clock | None = None,
-    patience: Patience = PATIENT,
-    connections_max: int = READERS_MAX,
 ) -> PostgresStore:
     """Open the ledger at ``place``; with ``create`` and ``ledger_id`` make it when it is not there.
 
     ``keys`` makes its key store in the same transaction, so that no ledger is ever seen without one.
-    ``patience`` is how long any call waits for the server and for others, ``connections_max`` how many connections it
-    reads with beside the one it writes with. Raises ``LedgerNotFound``, ``ConfigInvalid``, ``NotPermitted``,
+    Raises ``LedgerNotFound``, ``ConfigInvalid``, ``NotPermitted``,
     ``SchemaTooNew``, ``SchemaUnknown`` or ``StoreIO``; nothing is left half made.
     """
     place = parse_place(place) if isinstance(place, str) else place
+    patience = Patience(place.wait_s, place.answer_s)
     declared = RowTables(tables, place.schema)
     dated = DatabaseClock(None if clock is None else clock.now_ms)
-    readers = Readers(place, patience, writable=not read_only, connections_max=connections_max)
+    readers = Readers(place, patience, writable=not read_only, connections_max=place.connections)
     try:
         with readers.translated() as connection:
             connection.give_up_at = patience.answer()

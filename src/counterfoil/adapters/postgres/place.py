@@ -11,6 +11,13 @@ from counterfoil.errors import ConfigInvalid
 
 SCHEMES: Final = ("postgresql", "postgres")
 DEFAULT_SCHEMA: Final = "counterfoil"
+WAIT_S: Final = 30.0
+"""How long a call goes on trying before it says what it knows."""
+ANSWER_S: Final = 10.0
+"""How long the server may take for one answer before the connection is given up."""
+CONNECTIONS: Final = 8
+"""Connections that one handle reads with, beside the one it writes with."""
+
 KEYS_SUFFIX: Final = "_keys"
 """After the ledger's schema in the name of its key store's: another schema, other grants, another backup (FORMAT 12)."""
 
@@ -18,20 +25,25 @@ SCHEMA_MAX: Final = 40
 """Characters of a schema's name: roles and constraints are named after it within PostgreSQL's 63."""
 
 _IS_SCHEMA: Final = re.compile(rf"[a-z][a-z0-9_]{{0,{SCHEMA_MAX - 1}}}").fullmatch
-_OURS: Final = ("schema", "kek")
+_NUMBERS: Final = {"wait_s": WAIT_S, "answer_s": ANSWER_S, "connections": float(CONNECTIONS)}
+_OURS: Final = ("schema", "kek", *_NUMBERS)
 
 
 @dataclass(frozen=True, slots=True)
 class PostgresPlace:
     """An address taken apart. ``conninfo`` is what libpq is given; ``shown`` is safe to print: it has no password.
 
-    ``kek`` names a directory of key-encryption keys on this machine, or is None.
+    ``kek`` names a directory of key-encryption keys on this machine, or is None. ``wait_s``, ``answer_s`` (seconds)
+    and ``connections`` bound what a handle asks of the server.
     """
 
     conninfo: str
     schema: str
     shown: str
     kek: str | None = None
+    wait_s: float = WAIT_S
+    answer_s: float = ANSWER_S
+    connections: int = CONNECTIONS
 
     @property
     def keys_schema(self) -> str:
@@ -40,9 +52,10 @@ class PostgresPlace:
 
 
 def parse_place(text: str) -> PostgresPlace:
-    """Take ``postgresql://USER@HOST:PORT/DATABASE?schema=NAME&kek=DIR`` apart; other parameters are libpq's own.
+    """Take ``postgresql://USER@HOST:PORT/DATABASE?schema=NAME&kek=DIR`` apart.
 
-    Raises ConfigInvalid for another scheme or a schema's name that is no lower-case label.
+    Also ours: ``wait_s``, ``answer_s``, ``connections``. Other parameters are libpq's own. Raises ConfigInvalid for
+    another scheme, a schema's name that is no lower-case label, or a bound that is no number above 0.
     """
     split = urlsplit(text)
     if split.scheme not in SCHEMES:
@@ -64,7 +77,19 @@ def parse_place(text: str) -> PostgresPlace:
         schema,
         _shown(split.scheme, split.netloc, split.path, schema),
         ours.get("kek") or None,
+        _number(ours, "wait_s"),
+        _number(ours, "answer_s"),
+        max(1, int(_number(ours, "connections"))),
     )
+
+
+def _number(given: dict[str, str], name: str) -> float:
+    text = given.get(name)
+    if text is None:
+        return _NUMBERS[name]
+    if not re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,3})?", text) or not float(text):
+        raise ConfigInvalid(f"{name} in the address of a ledger is a number above 0", argument=name)
+    return float(text)
 
 
 def _query(parameters: list[tuple[str, str]]) -> str:

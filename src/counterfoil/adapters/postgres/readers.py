@@ -15,8 +15,6 @@ from counterfoil.adapters.postgres.faults import Verdict, translate, verdict
 from counterfoil.adapters.postgres.place import PostgresPlace
 from counterfoil.errors import AppendTimeout, StoreBusy, StoreClosed
 
-READERS_MAX: Final = 8
-"""Reading connections of one handle; with the one that writes, what a server must have room for."""
 PAUSE_S: Final = 0.05
 PAUSE_S_MAX: Final = 1.0
 
@@ -32,7 +30,7 @@ class Readers:
         patience: Patience,
         *,
         writable: bool,
-        connections_max: int = READERS_MAX,
+        connections_max: int,
         what: str = "store",
     ) -> None:
         self._place = place

@@ -17,6 +17,7 @@ from counterfoil.adapters.postgres.cells import given_text, rows_json, stored_te
 from counterfoil.adapters.postgres.checks import Known, Recorded
 from counterfoil.adapters.postgres.connect import BoundedConnection, run
 from counterfoil.adapters.postgres.heads import HeadState
+from counterfoil.adapters.postgres.place import ANSWER_S
 from counterfoil.adapters.postgres.plan import Job
 from counterfoil.adapters.postgres.schema import quoted
 from counterfoil.adapters.postgres.tables import RowTables
@@ -28,8 +29,8 @@ from counterfoil.errors import ChainBroken, InvalidUnit
 from counterfoil.store.rows import Cell, Key, Row, RowChange
 from counterfoil.store.unit import Position, Receipt
 
-LOCK_MS: Final = 10_000
-"""Longest wait for another transaction's lock, kept by the server beside the client's own deadline."""
+LOCK_SHARE: Final = 0.8
+"""Of the client's wait for an answer: the server gives up waiting for a lock before the client gives the server up."""
 IDLE_MS: Final = 15_000
 """A writer that falls asleep in its transaction loses it, so that its locks do not stay behind."""
 COPY_EVENTS_MIN: Final = 8
@@ -38,7 +39,7 @@ COPY_EVENTS_MIN: Final = 8
 # Settings of this transaction alone, since a pooler may give the next one another connection. No statement_timeout:
 # it would end the wait for a synchronous replica by a warning, and an acknowledged commit could be lost (INFRA 2).
 SETTINGS: Final = (
-    f"SELECT set_config('lock_timeout', '{LOCK_MS}', true), set_config('statement_timeout', '0', true),"
+    "SELECT set_config('lock_timeout', %s, true), set_config('statement_timeout', '0', true),"
     f" set_config('idle_in_transaction_session_timeout', '{IDLE_MS}', true),"
     " set_config('synchronous_commit', CASE WHEN current_setting('synchronous_commit') IN ('off', 'local')"
     " THEN 'on' ELSE current_setting('synchronous_commit') END, true)"
@@ -58,12 +59,18 @@ class WriteTransaction:
     """What one ``BEGIN`` … ``COMMIT`` does. The engine opens, commits and rolls back."""
 
     def __init__(
-        self, connection: BoundedConnection, schema: str, tables: RowTables, now_ms: Callable[[], int] | None
+        self,
+        connection: BoundedConnection,
+        schema: str,
+        tables: RowTables,
+        now_ms: Callable[[], int] | None,
+        answer_s: float = ANSWER_S,
     ) -> None:
         self.connection = connection
         self.tables = tables
         self._s = quoted(schema)
         self._clock = now_ms
+        self._lock_ms = str(max(1, int(answer_s * 1000 * LOCK_SHARE)))
         self.now_ms = 0
         self.heads: dict[str, HeadState] = {}
         self.recorded: Recorded = {}
@@ -91,7 +98,7 @@ class WriteTransaction:
         rows = {}
         with connection.pipeline():
             run(connection, "BEGIN")
-            run(connection, SETTINGS)
+            run(connection, SETTINGS, (self._lock_ms,))
             heads = run(
                 connection,
                 f"SELECT stream_id, seq, hash, token, lease_owner, lease_until FROM {s}.head"

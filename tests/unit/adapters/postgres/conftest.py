@@ -36,11 +36,12 @@ class Ledger:
     def url(self, user="postgres", port=None, **parameters):
         return self.cluster.url(user=user, port=port, schema=self.schema, **parameters)
 
-    def open(self, tables=(THING,), *, user="postgres", port=None, **options):
+    def open(self, tables=(THING,), *, user="postgres", port=None, wait_s=30, answer_s=10, **options):
         from counterfoil.adapters.postgres import open_postgres
 
         options = {"create": True, "ledger_id": SAMPLE_LEDGER, "keys": True, "clock": self.clock} | options
-        store = open_postgres(self.url(user, port), tables=tables, **options)
+        bounds = {"wait_s": wait_s, "answer_s": answer_s}
+        store = open_postgres(self.url(user, port, **bounds), tables=tables, **options)
         self.handles.append(store)
         return store
 

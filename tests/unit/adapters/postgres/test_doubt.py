@@ -24,9 +24,7 @@ def proxy(cluster):
 @pytest.fixture
 def through(ledger, stream, proxy):
     """A handle whose connections go through the proxy; it has seen the stream's head."""
-    from counterfoil.adapters.postgres.connect import Patience
-
-    store = ledger.open(port=proxy.port, patience=Patience(wait_s=3.0, answer_s=1.0))
+    store = ledger.open(port=proxy.port, wait_s=3, answer_s=1)
     receipt(store, stream.unit(stream.event()))
     receipt(store, stream.unit(stream.event()))
     return store
