@@ -12,7 +12,9 @@ from counterfoil.bench.figures import Budget, Figure
 from counterfoil.bench.raw import RawChain
 from counterfoil.bench.rounds import Contender, Scale, side_by_side
 
-BODY_BYTES: Final = 400
+BODY_BYTES: Final = 1200
+"""As many as one event has: header and content."""
+
 _numbers = itertools.count(1)
 
 
@@ -33,7 +35,7 @@ def effect_pair(scale: Scale, directory: Path) -> list[Figure]:
     """Two durable appends and all that is between them."""
     ledger = counterfoil.open(directory / "ledger")
     raw = RawChain(directory / "raw")
-    body = bytes(range(256)) * 2
+    body = bytes(BODY_BYTES)
 
     def ours(count: int) -> None:
         for _ in range(count):
@@ -41,7 +43,7 @@ def effect_pair(scale: Scale, directory: Path) -> list[Figure]:
 
     def plain(count: int) -> None:
         for _ in range(count):
-            raw.insert_plain(body[:BODY_BYTES])
+            raw.insert_plain(f"eff-{next(_numbers):026}", body)
 
     contenders = {"ours": Contender(ours), "plain": Contender(plain)}
     run = ledger.run("bench-agent", conversation="bench", message="refund", dedupe="1")

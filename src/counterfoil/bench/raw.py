@@ -38,7 +38,7 @@ TABLES: Final = (
         f"CREATE INDEX effects_{name} ON effects ({', '.join(columns)})"
         for name, columns in EFFECTS.indexes.items()
     ),
-    "CREATE TABLE plain (id INTEGER PRIMARY KEY, body BLOB NOT NULL) STRICT",
+    "CREATE TABLE plain (id TEXT PRIMARY KEY, body BLOB NOT NULL) STRICT",
     "INSERT INTO head VALUES (1, 0, zeroblob(32))",
 )
 ADD_EVENT: Final = (
@@ -117,10 +117,10 @@ class RawChain:
             "stream_sequence": self._seq,
         }
 
-    def insert_plain(self, body: bytes) -> None:
-        """The least durable thing there is: one INSERT and its COMMIT."""
+    def insert_plain(self, id: str, body: bytes) -> None:
+        """A log line that is durable: one INSERT and its COMMIT."""
         self.db.execute("BEGIN IMMEDIATE")
-        self.db.execute("INSERT INTO plain (body) VALUES (?)", (body,))
+        self.db.execute("INSERT INTO plain (id, body) VALUES (?, ?)", (id, body))
         self.db.execute("COMMIT")
 
     def close(self) -> None:
