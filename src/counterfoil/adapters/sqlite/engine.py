@@ -302,7 +302,7 @@ def _admit(transaction: WriteTransaction, job: Job) -> Outcome:
     """Record a unit that no check refuses, without looking whether it is a duplicate: the index will tell."""
     if job.refusal is not None:
         return Refusal(job.refusal)
-    refusal = refusal_of(transaction, job)
+    refusal = None if job.plain and transaction.has_streams(job) else refusal_of(transaction, job)
     if refusal is None:
         return transaction.place(job)
     # The first check, made only now: a unit that was recorded before is no conflict, wherever the head is.

@@ -7,7 +7,7 @@ hashes and binds (DESIGN 4).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Final
 
@@ -27,7 +27,7 @@ from counterfoil.store.rows import (
     RowIs,
     SequenceOf,
 )
-from counterfoil.store.unit import StreamAppend, Unit
+from counterfoil.store.unit import ANY, StreamAppend, Unit
 
 SHAPES_MAX: Final = 1024
 """Combinations of types remembered for each table."""
@@ -58,14 +58,17 @@ class GuardStep:
 
 @dataclass(slots=True)
 class Job:
-    """A unit ready for the writer; ``refusal`` is set when it contradicts itself and nothing else is."""
+    """A unit ready for the writer; ``refusal`` is set when it contradicts itself and nothing else is.
 
-    unit: Unit
-    streams: tuple[StreamAppend, ...] = ()
-    rows: list[RowStep] = field(default_factory=list)
-    guards: list[GuardStep] = field(default_factory=list)
+    ``plain``: it asks for no check but that its streams are there.
+    """
+
+    streams: tuple[StreamAppend, ...]
+    rows: Sequence[RowStep] = ()
+    guards: Sequence[GuardStep] = ()
     events: int = 0
     size: int = 0
+    plain: bool = False
     refusal: CounterfoilError | None = None
 
 
@@ -74,7 +77,7 @@ def plan_unit(tables: RowTables, unit: Unit) -> Job:
     try:
         return _plan(tables, unit)
     except InvalidUnit as error:
-        return Job(unit, refusal=error)
+        return Job(unit.streams, refusal=error)
 
 
 def plan_rows(tables: RowTables, changes: Sequence[RowChange]) -> list[RowStep]:
@@ -94,24 +97,25 @@ def check_key(table: RowTable, key: Key) -> None:
 
 
 def _plan(tables: RowTables, unit: Unit) -> Job:
-    event_ids, size = _check_events(unit)
-    job = Job(unit, unit.streams, events=len(event_ids), size=size)
-    if unit.rows:
-        job.rows = [_row_step(tables.table(change.table), change, event_ids) for change in unit.rows]
-    if unit.guards:
-        job.guards = [_guard_step(tables.table(guard.table), guard) for guard in unit.guards]
-    return job
+    ids, size, plain = _check_events(unit)
+    rows = [_row_step(tables.table(change.table), change, ids) for change in unit.rows]
+    if not unit.guards:
+        return Job(unit.streams, rows, (), len(ids), size, plain)
+    guards = [_guard_step(tables.table(guard.table), guard) for guard in unit.guards]
+    return Job(unit.streams, rows, guards, len(ids), size)
 
 
-def _check_events(unit: Unit) -> tuple[set[str], int]:
-    """The event ids of the unit and the bytes it will write."""
+def _check_events(unit: Unit) -> tuple[set[str], int, bool]:
+    """The event ids of the unit, the bytes it will write, and whether its streams ask for no check."""
     ids: set[str] = set()
     count = size = 0
-    creates = False
+    creates, plain = False, True
     for part in unit.streams:
         stream_id = part.stream_id
+        if part.token is not None or part.expected is not ANY:
+            plain = False
         if part.create is not None:
-            creates = True
+            creates, plain = True, False
             if part.create.stream_id != stream_id:
                 raise InvalidUnit(f"the genesis of another stream was given for {stream_id}")
         for event in part.events:
@@ -128,7 +132,7 @@ def _check_events(unit: Unit) -> tuple[set[str], int]:
         raise InvalidUnit("an append unit holds an event id twice")
     if len(unit.streams) > 1 and len({part.stream_id for part in unit.streams}) != len(unit.streams):
         raise InvalidUnit("an append unit names a stream twice", hint="put its events into one StreamAppend")
-    return ids, size
+    return ids, size, plain
 
 
 def _row_step(table: RowTable, change: RowChange, event_ids: set[str] | frozenset[str]) -> RowStep:

@@ -83,6 +83,10 @@ class WriteTransaction:
             mine = self._heads[stream_id] = known.copy()
         return mine
 
+    def has_streams(self, job: Job) -> bool:
+        """Whether all streams of the unit are there."""
+        return all(self.head(part.stream_id) is not None for part in job.streams)
+
     def move(self, head: HeadState) -> None:
         """Have a changed head written at the end."""
         self._moved[head.stream_id] = head
@@ -108,7 +112,8 @@ class WriteTransaction:
 
     def place(self, job: Job) -> Receipt:
         """Give the unit's events their sequences, hash them and hold their rows ready. Its checks have passed."""
-        now, position = self.now_ms, self._position
+        now, position, time = self.now_ms, self._position, self._time
+        events, records = self._events, self._records
         positions: list[Position] = []
         for part in job.streams:
             head = self.head(part.stream_id)
@@ -120,13 +125,13 @@ class WriteTransaction:
                 raise InvalidUnit(f"stream {part.stream_id} is full: it holds {SEQUENCE_MAX} events at most")
             for event in part.events:
                 sequence += 1
-                header = splice(event, sequence, self._time, digest.hex())
+                header = splice(event, sequence, time, digest.hex())
                 digest = event_hash(header)
                 event_id = event.event_id
                 if event.run_id is not None and event.run_id != head.run_id:
                     head.run_id = event.run_id
                     self._spans.append((head.number, sequence, event.run_id))
-                self._events.append(
+                events.append(
                     (
                         position,
                         head.number,
@@ -141,7 +146,7 @@ class WriteTransaction:
                 )
                 slot = position * PARTS_PER_EVENT
                 for record in event.records:
-                    self._records.append((slot, record))
+                    records.append((slot, record))
                     slot += 1
                 positions.append(Position(part.stream_id, sequence, event_id, now, digest))
                 position += 1
@@ -155,17 +160,13 @@ class WriteTransaction:
 
     def change_rows(self, steps: Sequence[RowStep], positions: Sequence[Position] = ()) -> None:
         """Hold row changes ready, in order; neighbours of one statement go together."""
-        places: dict[str, Position] | None = None
+        rows = self._rows
         for step in steps:
-            params = step.params
-            if step.late:
-                if places is None:
-                    places = {place.event_id: place for place in positions}
-                params = _filled(params, step.late, places)
-            if self._rows and self._rows[-1][0] is step.sql:
-                self._rows[-1][1].append(params)
+            params = _filled(step, positions) if step.late else step.params
+            if rows and rows[-1][0] is step.sql:
+                rows[-1][1].append(params)
             else:
-                self._rows.append((step.sql, [params]))
+                rows.append((step.sql, [params]))
 
     # ---- writing -------------------------------------------------------------------------------------------------
 
@@ -250,11 +251,13 @@ class WriteTransaction:
                     self._moved[stream_id] = head
 
 
-def _filled(params: tuple[Any, ...], late: tuple[int, ...], places: dict[str, Position]) -> tuple[Any, ...]:
+def _filled(step: RowStep, positions: Sequence[Position]) -> tuple[Any, ...]:
     """The parameters with what only the writer knows in its places."""
-    cells = list(params)
-    for at in late:
+    cells = list(step.params)
+    for at in step.late:
         cell = cells[at]
-        place = places[cell.event_id]
+        place = positions[0]
+        if place.event_id != cell.event_id:
+            place = next(place for place in positions if place.event_id == cell.event_id)
         cells[at] = place.sequence if type(cell) is SequenceOf else place.recorded_at_ms
     return tuple(cells)
