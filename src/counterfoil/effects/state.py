@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from dataclasses import dataclass
+from typing import Any, Final, Literal, NamedTuple
 
 from counterfoil.core.ids import check_id
 
@@ -57,8 +57,7 @@ def move_of(event_type: str, data: Mapping[str, Any]) -> Move | None:
     return MOVES.get(event_type) or MOVES.get(f"{event_type} {data.get('outcome')}")
 
 
-@dataclass(frozen=True, slots=True)
-class Effect:
+class Effect(NamedTuple):
     """One effect as its events tell it, from public fields alone (DESIGN 2.7).
 
     ``outcome`` is the last observed or settled one; ``lookups`` counts the answers of the provider so far.
@@ -82,11 +81,11 @@ def evolve(
     if effect is None:
         return _first(data, attempt) if event_type == "effect.intended" else None
     if event_type == "effect.looked_up":
-        return replace(effect, lookups=data["lookup"])
+        return effect._replace(lookups=data["lookup"])
     move = move_of(event_type, data)
     if move is None or effect.state not in move.out_of:
         return effect
-    return replace(effect, state=move.to, **_changes(event_type, data, attempt))
+    return effect._replace(state=move.to, **_changes(event_type, data, attempt))
 
 
 def _first(data: Mapping[str, Any], attempt: int | None) -> Effect:
