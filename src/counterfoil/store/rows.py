@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 ColumnType = Literal["text", "integer", "blob"]
 Cell = str | int | bytes | None
@@ -121,8 +121,7 @@ Index = Callable[[str, str], str]
 """``index(purpose, text)`` of FORMAT 3: the tenant-keyed lookup value of a text from outside."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
+class Fact(NamedTuple):
     """An event as a ``rows`` function sees it, the same when it is appended and when rows are rebuilt.
 
     ``content`` is part 0 opened (references to other parts resolved), or None where it is erased, withheld or
