@@ -23,10 +23,12 @@ if TYPE_CHECKING:
     )
     from counterfoil.effects.tool import effect
     from counterfoil.errors import (
+        ApprovalDenied,
         CounterfoilError,
         EffectFailed,
         ModelFailed,
         NotDone,
+        PolicyDenied,
         Rejected,
         RunBusy,
         RunWaiting,
@@ -39,6 +41,7 @@ __version__ = "0.1.0.dev0"
 
 __all__ = [
     "Absent",
+    "ApprovalDenied",
     "CannotTell",
     "CounterfoilError",
     "EffectFailed",
@@ -46,6 +49,7 @@ __all__ = [
     "Ledger",
     "ModelFailed",
     "NotDone",
+    "PolicyDenied",
     "Rejected",
     "Request",
     "Response",

@@ -1,8 +1,21 @@
-"""The protocols that a host may implement itself: clock, ids, key provider, key store."""
+"""The protocols that a host may implement itself: clock, ids, key provider, key store, policy."""
 
 from __future__ import annotations
 
 from counterfoil.abc.keys import EpochKeyProvider, KeyProvider, KeyRow, KeyStore, SubjectRow
+from counterfoil.abc.policy import Asking, Policy, Proposal, Ruling
 from counterfoil.abc.time import Clock, Ids
 
-__all__ = ["Clock", "EpochKeyProvider", "Ids", "KeyProvider", "KeyRow", "KeyStore", "SubjectRow"]
+__all__ = [
+    "Asking",
+    "Clock",
+    "EpochKeyProvider",
+    "Ids",
+    "KeyProvider",
+    "KeyRow",
+    "KeyStore",
+    "Policy",
+    "Proposal",
+    "Ruling",
+    "SubjectRow",
+]

@@ -23,7 +23,7 @@ from counterfoil.core.genesis import ContentMode
 from counterfoil.core.ids import is_id
 from counterfoil.effects.registry import find_tool
 from counterfoil.effects.rows import EFFECTS, REVIEWS
-from counterfoil.effects.settle import Person, Settled, SettledOutcome, settle_effect
+from counterfoil.effects.settle import Settled, SettledOutcome, settle_effect
 from counterfoil.errors import (
     ConfigInvalid,
     InvalidForm,
@@ -33,6 +33,7 @@ from counterfoil.errors import (
     StoreReadOnly,
     StreamNotFound,
 )
+from counterfoil.flow.drafting import Person
 from counterfoil.flow.drive import drive
 from counterfoil.flow.event import Event
 from counterfoil.keys.keyring import Keyring
@@ -91,20 +92,24 @@ class Ledger:
     ``store``, ``ports`` and ``keyring`` are the parts below, for tools that look at the ledger itself.
     """
 
+    keyring: Keyring
+    ports: LedgerPorts
+    content: ContentMode
+
     def __init__(
         self, parts: Parts, *, tenant: str, content: ContentMode | None, clock: Clock, ids: Ids
     ) -> None:
         self._parts = parts
-        self.place = parts.place
+        self.place: str = parts.place
         self.tenant = tenant
         self.store: Store = parts.store
-        self.registry = Registry()
-        self.owner = make_owner()
+        self.registry: Registry = Registry()
+        self.owner: str = make_owner()
         self._heartbeat = Heartbeat()
         self.keyring, self.ports, self.content = _keys_and_ports(
             parts, tenant, content, clock, ids, self.registry
         )
-        self.streams = SystemStreams(self.ports, self.content)
+        self.streams: SystemStreams = SystemStreams(self.ports, self.content)
         self._keys_missing = parts.keys_missing or not self._opens()
         self._begin()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from counterfoil.core.event import Draft
 from counterfoil.core.forms import time_text
@@ -13,24 +13,9 @@ from counterfoil.effects.doubt import DoubtKind
 from counterfoil.effects.identity import Occurrence
 from counterfoil.effects.outcome import Verdict
 from counterfoil.effects.state import review_of
+from counterfoil.flow.drafting import Writes
 
 Source = Literal["call", "lookup", "callback", "import"]
-
-
-class Writes(Protocol):
-    """Makes drafts with actor, run and time filled in; a :class:`counterfoil.flow.context.RunScope` does."""
-
-    def draft(
-        self,
-        event_type: str,
-        data: Mapping[str, Any] | None = None,
-        content: Mapping[str, Any] | None = None,
-        *,
-        attempt: int | None = None,
-        causation_event_id: str | None = None,
-    ) -> Draft:
-        """An event draft."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from counterfoil.core.event import Draft, Part
-from counterfoil.core.forms import time_text
-from counterfoil.core.keyed import KeyMaterial
 from counterfoil.core.values import to_json
 from counterfoil.effects import events
 from counterfoil.effects.decide import judge_settlement
@@ -15,6 +13,7 @@ from counterfoil.effects.rows import EFFECTS
 from counterfoil.effects.standing import ReviewStanding, review_now
 from counterfoil.effects.state import IN_REVIEW
 from counterfoil.errors import GuardFailed, InputError, ReviewNotFound, SettledAlready
+from counterfoil.flow.drafting import Outsider, Person
 from counterfoil.flow.requests import Append, Entry, Flow, NewId, Now, UnitDraft
 from counterfoil.store.rows import RowIs
 
@@ -23,14 +22,6 @@ SettledOutcome = Literal["succeeded", "rejected", "failed", "abandoned"]
 
 TRIES_MAX = 16
 """How often a settlement looks again because the review moved between reading and writing."""
-
-
-@dataclass(frozen=True, slots=True)
-class Person:
-    """A named human: the key that stands for them in this stream, and the name that goes under it (FORMAT 3)."""
-
-    key: KeyMaterial
-    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,42 +94,9 @@ def _draft(
     """The event: reason and result under the stream's key, the person's name under their own."""
     event_id: str = yield NewId("evt")
     now: int = yield Now()
-    draft = events.settled(
-        _Outsider(event_id, now, review.run_id, person), review.effect_id, outcome, content
-    )
+    by = Outsider(event_id, now, review.run_id, person)
+    draft = events.settled(by, review.effect_id, outcome, content)
     return replace(draft, parts=(*draft.parts, Part({"name": to_json(person.name, "by")}, key=person.key)))
-
-
-@dataclass(frozen=True, slots=True)
-class _Outsider:
-    """Makes a draft in the name of a human who is no worker of the run."""
-
-    event_id: str
-    now_ms: int
-    run_id: str | None
-    person: Person
-
-    def draft(
-        self,
-        event_type: str,
-        data: Any = None,
-        content: Any = None,
-        *,
-        attempt: int | None = None,
-        causation_event_id: str | None = None,
-    ) -> Draft:
-        """See :class:`counterfoil.effects.events.Writes`."""
-        return Draft(
-            event_id=self.event_id,
-            event_type=event_type,
-            occurred_at=time_text(self.now_ms),
-            actor={"type": "human", "id": self.person.key.key_id},
-            data=data or {},
-            parts=(Part(content),) if content else (),
-            run_id=self.run_id,
-            attempt=attempt,
-            causation_event_id=causation_event_id,
-        )
 
 
 def _append(review: ReviewStanding, draft: Draft) -> Append:

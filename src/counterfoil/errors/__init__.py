@@ -21,6 +21,8 @@ and structured ``fields`` that never hold content.
 from __future__ import annotations
 
 from counterfoil.errors.absences import (
+    ApprovalNotFound,
+    ApproverRefused,
     ContentUnavailable,
     FileMissing,
     KeyMissing,
@@ -53,6 +55,7 @@ from counterfoil.errors.conflicts import (
     AdmissionAbsorbed,
     AdmissionConflict,
     AdmissionRejected,
+    AnsweredAlready,
     EffectInFlight,
     EpochMoved,
     EventIdReused,
@@ -92,9 +95,13 @@ from counterfoil.errors.inputs import (
     UnknownTranscript,
 )
 from counterfoil.errors.outcomes import (
+    ApprovalDenied,
+    ApprovalMismatched,
     EffectFailed,
     ModelFailed,
     NotDone,
+    PolicyDenied,
+    PolicyFailed,
     Rejected,
     ResultNotKept,
     RunWaiting,
@@ -125,7 +132,12 @@ __all__ = [
     "AdmissionAbsorbed",
     "AdmissionConflict",
     "AdmissionRejected",
+    "AnsweredAlready",
     "AppendTimeout",
+    "ApprovalDenied",
+    "ApprovalMismatched",
+    "ApprovalNotFound",
+    "ApproverRefused",
     "ChainBroken",
     "ConfigInvalid",
     "ConflictError",
@@ -172,6 +184,8 @@ __all__ = [
     "NotFoundError",
     "NotPermitted",
     "PartialDuplicate",
+    "PolicyDenied",
+    "PolicyFailed",
     "PublicFieldRefused",
     "QueueFull",
     "Rejected",

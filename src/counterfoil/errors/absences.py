@@ -30,6 +30,12 @@ class ReviewNotFound(NotFoundError):
     code = "review_not_found"
 
 
+class ApprovalNotFound(NotFoundError):
+    """There is no such approval."""
+
+    code = "approval_not_found"
+
+
 class ToolNotFound(NotFoundError):
     """No declared tool of this name is loaded, so its doubt cannot be ended here."""
 
@@ -66,6 +72,12 @@ class NotPermitted(AccessError):
     """The database refused: the login may not do this, or may not connect at all (DESIGN 9)."""
 
     code = "not_permitted"
+
+
+class ApproverRefused(AccessError):
+    """This person may not answer: who asked may not approve, and assignees are named by the policy (DESIGN 7)."""
+
+    code = "approver_refused"
 
 
 class ContentUnavailable(AccessError):

@@ -14,12 +14,12 @@ class CounterfoilError(Exception):
 
     code: ClassVar[str] = "error"
     retryable: bool = False
-    default_hint: ClassVar[str | None] = None
+    default_hint: ClassVar[str] = ""
 
     def __init__(self, message: str, *, hint: str | None = None, **fields: Any) -> None:
         super().__init__(message)
         self.message = message
-        self.hint = hint if hint is not None else self.default_hint
+        self.hint: str | None = hint if hint is not None else (self.default_hint or None)
         self.fields: dict[str, Any] = fields
 
     def __str__(self) -> str:

@@ -105,3 +105,9 @@ class SettledAlready(ConflictError):
     """The review was settled before, with another outcome."""
 
     code = "settled_already"
+
+
+class AnsweredAlready(ConflictError):
+    """The approval was answered before, has expired, was used, or its run has ended. Field ``state``."""
+
+    code = "answered_already"

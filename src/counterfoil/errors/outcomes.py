@@ -46,3 +46,27 @@ class StepFailed(EffectError):
     """A recorded step ended with this error; raised again by a run that resumes. Field ``error_class``."""
 
     code = "step_failed"
+
+
+class PolicyDenied(EffectError):
+    """A policy refused the call; it was recorded and the tool was not called. Fields ``policy revision rules``."""
+
+    code = "policy_denied"
+
+
+class PolicyFailed(EffectError):
+    """The policy itself failed or ruled what cannot be carried out; the tool was not called, nothing was recorded."""
+
+    code = "policy_failed"
+
+
+class ApprovalDenied(EffectError):
+    """People were asked and did not permit the call. Field ``outcome``: ``denied``, ``revoked`` or ``expired``."""
+
+    code = "approval_denied"
+
+
+class ApprovalMismatched(EffectError):
+    """The call is not the one people were asked about; that was recorded and the tool was not called (case S13)."""
+
+    code = "approval_mismatched"
