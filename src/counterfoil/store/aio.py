@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import Final
 from weakref import WeakKeyDictionary
 
-from counterfoil.errors import AppendTimeout, CounterfoilError, InternalError, QueueFull
+from counterfoil.errors import AppendTimeout, CounterfoilError, QueueFull
 from counterfoil.store.contract import Store
-from counterfoil.store.future import AppendFuture
+from counterfoil.store.future import AppendFuture, as_ours
 from counterfoil.store.unit import Outcome, Unit
 from counterfoil.store.writer import BATCH_EVENTS_MAX, QUEUE_EVENTS_MAX, WAIT_S
 
@@ -170,10 +170,7 @@ def _take(state: _LoopState) -> list[_Call]:
 def _deliver(calls: Sequence[_Call], future: Future[list[Outcome]]) -> None:
     error = future.exception()
     if error is not None:
-        _fail(
-            calls,
-            error if isinstance(error, CounterfoilError) else InternalError(f"the writer failed: {error!r}"),
-        )
+        _fail(calls, as_ours(error))
         return
     outcomes, start = future.result(), 0
     for call in calls:

@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from itertools import pairwise
 from typing import Any, Final, TypeVar
 
-from counterfoil.errors import AppendTimeout, CounterfoilError
+from counterfoil.errors import AppendTimeout, CounterfoilError, InternalError
 
 T = TypeVar("T")
 
@@ -132,3 +132,13 @@ def answer(futures: Sequence[AppendFuture[Any]], settle: Callable[[AppendFuture[
         future.follow(following)
     if waited:
         waited[0].wake()
+
+
+def as_ours(error: BaseException) -> CounterfoilError:
+    """An error of our tree as it is; any other is a fault of ours, which names itself."""
+    if isinstance(error, CounterfoilError):
+        return error
+    # What it says may repeat what was being written; that stays with the cause (FORMAT 11).
+    wrapped = InternalError(f"the writer met {type(error).__name__}")
+    wrapped.__cause__ = error
+    return wrapped

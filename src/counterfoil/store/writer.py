@@ -20,12 +20,11 @@ from typing import Any, Generic, Protocol, TypeVar
 from counterfoil.errors import (
     CounterfoilError,
     HandleForked,
-    InternalError,
     QueueFull,
     StoreBusy,
     StoreClosed,
 )
-from counterfoil.store.future import AppendFuture, answer, answered
+from counterfoil.store.future import AppendFuture, answer, answered, as_ours
 from counterfoil.store.unit import Outcome
 
 BATCH_EVENTS_MAX = 512
@@ -352,9 +351,4 @@ def _fail(requests: Sequence[_Request[Any]], error: BaseException) -> None:
 
 
 def _as_ours(error: BaseException) -> BaseException:
-    """An error of our tree as it is; anything else is a fault of ours that must name itself."""
-    if isinstance(error, CounterfoilError) or not isinstance(error, Exception):
-        return error
-    wrapped = InternalError(f"the writer met {type(error).__name__}: {error}")
-    wrapped.__cause__ = error
-    return wrapped
+    return as_ours(error) if isinstance(error, Exception) else error
