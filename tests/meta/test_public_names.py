@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import counterfoil
 
 NAMES_MAX = 25
+INSIDE = ("adapters", "bench", "cli", "demo")
+"""Packages that nobody imports from outside: engines, and programs."""
+
 SNAPSHOT = Path(__file__).with_name("public_api.txt")
 
 
@@ -26,3 +33,29 @@ def test_every_public_name_is_there_and_documented():
 
 def test_dir_shows_the_public_names():
     assert set(counterfoil.__all__) <= set(dir(counterfoil))
+
+
+def untyped(symbols: list[dict[str, object]]) -> list[str]:
+    """Names that another type checker would have to guess the type of."""
+    return [
+        str(symbol["name"])
+        for symbol in symbols
+        if symbol["isExported"] and (not symbol["isTypeKnown"] or symbol["isTypeAmbiguous"])
+    ]
+
+
+def test_whoever_imports_a_name_gets_its_whole_type():
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    command = [
+        sys.executable,
+        "-m",
+        "pyright",
+        "--verifytypes",
+        "counterfoil",
+        "--ignoreexternal",
+        "--outputjson",
+    ]
+    told = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PATH": path})
+    found = json.loads(told.stdout)["typeCompleteness"]["symbols"]
+    assert len(found) > 1000
+    assert [name for name in untyped(found) if name.split(".")[1] not in INSIDE] == []

@@ -79,7 +79,7 @@ class Home:
     __slots__ = ("ledger",)
 
     def __init__(self, genesis: Genesis) -> None:
-        self.ledger = genesis.ledger
+        self.ledger: str = genesis.ledger
 
     def adopt(self, header: Header, tips: Sequence[str]) -> str | None:
         """Take a ``stream.adopted``: what is wrong with it if it does not continue from its home so far, or None."""
@@ -108,7 +108,7 @@ class Chain:
         teller: Teller,
         head: Head | None = None,
     ) -> None:
-        self.order = StreamOrder(
+        self.order: StreamOrder = StreamOrder(
             genesis_hash,
             head,
             lambda kind, what, first, last: teller.fault(kind, what, stream_id, first, last),
@@ -207,12 +207,12 @@ class ChainState:
         self._home = Home(genesis)
         self._found: list[Fault] = []
         self._clock_ms = -1
-        self.stream_id = genesis.stream_id
-        self.events = 0
-        self.records = 0
-        self.erased = 0
+        self.stream_id: str = genesis.stream_id
+        self.events: int = 0
+        self.records: int = 0
+        self.erased: int = 0
         self.notices: list[Notice] = []
-        self.notices_dropped = 0
+        self.notices_dropped: int = 0
 
     @property
     def home(self) -> str:

@@ -311,26 +311,26 @@ class Header:
 
     __slots__ = ("_content", "raw")
 
-    stream_id = _Member[str]("stream_id")
-    stream_sequence = _Member[int]("stream_sequence")
-    event_id = _Member[str]("event_id")
-    event_type = _Member[str]("event_type")
-    event_schema_version = _Member[int]("event_schema_version")
-    occurred_at = _Member[str]("occurred_at")
-    recorded_at = _Member[str]("recorded_at")
-    previous_event_hash = _Member[str]("previous_event_hash")
-    actor = _Member[dict[str, str]]("actor")
-    data = _Member[dict[str, Any]]("data")
-    run_id = _Optional[str]("run_id")
-    step_id = _Optional[str]("step_id")
-    attempt = _Optional[int]("attempt")
-    causation_event_id = _Optional[str]("causation_event_id")
-    causation_stream_id = _Optional[str]("causation_stream_id")
-    correlation_id = _Optional[str]("correlation_id")
-    trace_id = _Optional[str]("trace_id")
+    stream_id: _Member[str] = _Member("stream_id")
+    stream_sequence: _Member[int] = _Member("stream_sequence")
+    event_id: _Member[str] = _Member("event_id")
+    event_type: _Member[str] = _Member("event_type")
+    event_schema_version: _Member[int] = _Member("event_schema_version")
+    occurred_at: _Member[str] = _Member("occurred_at")
+    recorded_at: _Member[str] = _Member("recorded_at")
+    previous_event_hash: _Member[str] = _Member("previous_event_hash")
+    actor: _Member[dict[str, str]] = _Member("actor")
+    data: _Member[dict[str, Any]] = _Member("data")
+    run_id: _Optional[str] = _Optional("run_id")
+    step_id: _Optional[str] = _Optional("step_id")
+    attempt: _Optional[int] = _Optional("attempt")
+    causation_event_id: _Optional[str] = _Optional("causation_event_id")
+    causation_stream_id: _Optional[str] = _Optional("causation_stream_id")
+    correlation_id: _Optional[str] = _Optional("correlation_id")
+    trace_id: _Optional[str] = _Optional("trace_id")
 
     def __init__(self, raw: dict[str, Any]) -> None:
-        self.raw = raw
+        self.raw: dict[str, Any] = raw
         self._content: tuple[ContentRef, ...] | None = None
 
     def __repr__(self) -> str:

@@ -72,12 +72,12 @@ class KeyMaterial:
     __slots__ = ("_address", "_aead", "_context_head", "_enc", "_mac", "artifact_key", "key_id", "stream_id")
 
     def __init__(self, key_id: str, stream_id: str, data_key: bytes) -> None:
-        self.key_id = check_id(key_id, "dk")
-        self.stream_id = check_id(stream_id, "str")
+        self.key_id: str = check_id(key_id, "dk")
+        self.stream_id: str = check_id(stream_id, "str")
         self._enc = _expand(data_key, "enc")
         self._mac = HmacState(_expand(data_key, "mac"))
         self._address = HmacState(_expand(data_key, "address"))
-        self.artifact_key = _expand(data_key, "artifact")
+        self.artifact_key: bytes = _expand(data_key, "artifact")
         self._aead: AESGCM | None = None
         self._context_head = f'/v1","{stream_id}"'
 

@@ -68,7 +68,7 @@ class StreamOrder:
     """
 
     def __init__(self, genesis_hash: str | None, head: Head | None, found: Found) -> None:
-        self.last = 0
+        self.last: int = 0
         self.tips: tuple[str, ...] = () if genesis_hash is None else (genesis_hash,)
         self._head = head
         self._found = found

@@ -23,10 +23,10 @@ class _Registered:
     __slots__ = ("decode", "encode", "kind", "name")
 
     def __init__(self, name: str, kind: type, encode: Encoder, decode: Decoder) -> None:
-        self.name = name
-        self.kind = kind
-        self.encode = encode
-        self.decode = decode
+        self.name: str = name
+        self.kind: type = kind
+        self.encode: Encoder = encode
+        self.decode: Decoder = decode
 
 
 _by_class: Final[dict[type, _Registered]] = {}

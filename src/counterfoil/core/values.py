@@ -40,8 +40,10 @@ def to_json(value: Any, path: str = "$") -> JSON:
     """The JSON form of a Python value: a copy in which everything beyond JSON is tagged.
 
     ``str int bool None list dict`` and floats with a fraction stay as they are. A mapping comes back as a dict, a
-    ``bytearray`` as bytes, a named zone as its offset, a frozenset as a set where it need not be hashed. Raises NotEncodable, TooDeep or IntegerTooLong with the path: naive datetimes, NaN,
-    infinities, classes that are not registered (subclasses of built-in types among them).
+    ``bytearray`` as bytes, a named zone as its offset, a frozenset as a set where it need not be hashed.
+
+    Raises NotEncodable, TooDeep or IntegerTooLong with the path: naive datetimes, NaN, infinities, classes that are
+    not registered (subclasses of built-in types among them).
     """
     return _Encoder(path).value(value, None, 0)
 

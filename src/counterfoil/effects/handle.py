@@ -20,9 +20,9 @@ class Handle:
     __slots__ = ("_waiting", "flight", "left")
 
     def __init__(self) -> None:
-        self.left = False
+        self.left: bool = False
         self._waiting = False
-        self.flight = ExitStack()
+        self.flight: ExitStack[bool | None] = ExitStack()
         """Holds the run's count of this call; taken over by whoever goes on watching it."""
 
     def interruptibly(self, request: Call | Wait) -> Flow[Any]:

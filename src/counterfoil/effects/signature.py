@@ -37,20 +37,20 @@ class Parameters:
     )
 
     def __init__(self, fn: Callable[..., Any], tool: str) -> None:
-        self.whole = inspect.signature(fn)
+        self.whole: inspect.Signature = inspect.signature(fn)
         parameters = list(self.whole.parameters.values())
         _check_kinds(parameters, tool)
-        self.takes_key = any(p.name == KEY_PARAMETER for p in parameters)
+        self.takes_key: bool = any(p.name == KEY_PARAMETER for p in parameters)
         own = [p for p in parameters if p.name != KEY_PARAMETER]
         named = [p for p in own if p.kind in _NAMED]
-        self.open_ended = len(named) < len(own)
-        self.shown = self.whole.replace(parameters=own)
+        self.open_ended: bool = len(named) < len(own)
+        self.shown: inspect.Signature = self.whole.replace(parameters=own)
         self._names = tuple(p.name for p in named)
         self._known = frozenset(self._names)
         self._positional = tuple(p.name for p in named if p.kind is p.POSITIONAL_OR_KEYWORD)
         self._defaults = {p.name: p.default for p in named if p.default is not p.empty}
         self._required = self._known - self._defaults.keys()
-        self.schema = _schema(own)
+        self.schema: str = _schema(own)
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any], tool: str) -> dict[str, Any]:
         """The arguments by name, defaults applied, in the order of declaration.

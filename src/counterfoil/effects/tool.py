@@ -56,12 +56,12 @@ class Tool(Generic[P, R_co]):
         self.fn: Callable[..., Any] = _function_of(fn)
         self.name = name
         self.version = version
-        self.touches = tuple(sorted(touches))
+        self.touches: tuple[str, ...] = tuple(sorted(touches))
         self.doubt = doubt
         self.timeout_s = timeout_s
         self.repeatable = repeatable
-        self.asynchronous = inspect.iscoroutinefunction(self.fn)
-        self.parameters = Parameters(fn, name)
+        self.asynchronous: bool = inspect.iscoroutinefunction(self.fn)
+        self.parameters: Parameters = Parameters(fn, name)
         self._key = key
         self._provider_id = provider_id
         offered = self.parameters.offered

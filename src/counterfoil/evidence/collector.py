@@ -10,8 +10,8 @@ class Collector:
 
     def __init__(self, findings_max: int = FINDINGS_MAX) -> None:
         self.kinds: dict[str, int] = {}
-        self.left_out = 0
-        self.notices_left_out = 0
+        self.left_out: int = 0
+        self.notices_left_out: int = 0
         self._max = findings_max
         self._findings: list[Finding] = []
         self._notices: dict[tuple[str, str], Notice] = {}

@@ -21,8 +21,8 @@ class Opened:
         self, state: ContentState, parts: tuple[Mapping[str, Any] | None, ...] = (), reason: str = ""
     ) -> None:
         self.state: ContentState = state
-        self.parts = parts
-        self.reason = reason
+        self.parts: tuple[Mapping[str, Any] | None, ...] = parts
+        self.reason: str = reason
 
 
 class Event:
@@ -40,14 +40,14 @@ class Event:
         open_content: Callable[[], Opened],
         fault: str = "",
     ) -> None:
-        self.stream_id = stream_id
-        self.sequence = sequence
-        self.recorded_at_ms = recorded_at_ms
-        self.header = header
-        self.hash = hash
+        self.stream_id: str = stream_id
+        self.sequence: int = sequence
+        self.recorded_at_ms: int = recorded_at_ms
+        self.header: Header = header
+        self.hash: bytes = hash
         self._open = open_content
         self._opened: Opened | None = None
-        self.fault = fault
+        self.fault: str = fault
         """Why the header cannot be read, if it cannot; then its members are the index columns (DESIGN 2.9)."""
 
     @property

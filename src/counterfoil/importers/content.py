@@ -28,7 +28,7 @@ class Pieces:
     """A record in content form, from which the events' own fields are taken."""
 
     def __init__(self, record: Mapping[str, Any]) -> None:
-        self.rest = to_content(record)
+        self.rest: Any = to_content(record)
 
     def take(self, path: Path) -> Any:
         """Remove and return the member at ``path``. What lies deeper must have been taken before."""

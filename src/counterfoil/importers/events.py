@@ -68,7 +68,7 @@ class Planner:
     """Plans events item by item, in the order of the file, and counts them."""
 
     def __init__(self, survey: Survey) -> None:
-        self.tally = Tally()
+        self.tally: Tally = Tally()
         self._survey = survey
         self._counted: set[str] = set()
 

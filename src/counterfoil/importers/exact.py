@@ -21,7 +21,7 @@ class Number:
     __slots__ = ("text",)
 
     def __init__(self, text: str) -> None:
-        self.text = text
+        self.text: str = text
 
     def __eq__(self, other: object) -> bool:
         return self.text == other.text if isinstance(other, Number) else NotImplemented

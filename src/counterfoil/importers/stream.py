@@ -40,11 +40,11 @@ class Stream:
         self.format = kind
         self.session = session
         self.conversation = conversation
-        self.name = conversation_name(kind, session.name)
-        self.agent = {"type": "agent", "id": kind.agent}
+        self.name: str = conversation_name(kind, session.name)
+        self.agent: dict[str, str] = {"type": "agent", "id": kind.agent}
         # A user whom nobody has named yet is the stream key (FORMAT 3).
-        self.user = {"type": "user", "id": conversation.material.key_id}
-        self.records = 0
+        self.user: dict[str, str] = {"type": "user", "id": conversation.material.key_id}
+        self.records: int = 0
         self.refused = 0
         self.responded: set[str] = set()
         self.steps: dict[Place, Step] = {}

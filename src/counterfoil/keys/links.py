@@ -29,7 +29,7 @@ class LinkKeys:
     def __init__(self, provider: KeyProvider, kek_id: str) -> None:
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-        self.kek_id = kek_id
+        self.kek_id: str = kek_id
         self._lookup = _derive(provider, kek_id, "subject-lookup")
         self._box = AESGCM(_derive(provider, kek_id, "subject-box"))
 

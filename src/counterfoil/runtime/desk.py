@@ -29,18 +29,18 @@ class Desk:
         self.spec = spec
         self.owner = owner
         self.seen = seen
-        self.now_ms = ports.now_ms()
-        self.agent = {"type": "agent", "id": spec.agent} | (
+        self.now_ms: int = ports.now_ms()
+        self.agent: dict[str, str] = {"type": "agent", "id": spec.agent} | (
             {"identity_version": spec.agent_version} if spec.agent_version else {}
         )
         self.create: Genesis | None = None
         if seen.stream_id is None:
             self.create = ports.new_genesis("conversation")
-            self.stream_id = self.create.stream_id
+            self.stream_id: str = self.create.stream_id
         else:
             self.stream_id = seen.stream_id
         self.accepted_event_id: str | None = None
-        self.admission_id = seen.admission_id or ports.new_id("adm")
+        self.admission_id: str = seen.admission_id or ports.new_id("adm")
 
     def draft(
         self,

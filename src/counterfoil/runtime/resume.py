@@ -193,7 +193,7 @@ class Record:
         self._of_step: dict[str, Event] = {}
         self._begun: dict[str, Begun] = {}
         self._lock = threading.Lock()
-        self.tally = Tally()
+        self.tally: Tally = Tally()
         for event in scope.history:
             self._keep(event)
         # Not handed out yet, and not known to be of siblings: what comes next in the main lane is among these.

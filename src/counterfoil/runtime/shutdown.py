@@ -26,7 +26,7 @@ class ShutdownWatch:
         self._sync = 0
         self._tasks: dict[asyncio.Task[Any], asyncio.AbstractEventLoop] = {}
         self._installed = False
-        self.received = False
+        self.received: bool = False
 
     def begin(self, task: asyncio.Task[Any] | None) -> bool:
         """A run begins in this thread; returns whether it is watched (to be told :meth:`end`)."""

@@ -81,7 +81,7 @@ class Life:
 
     def __init__(self, end: CrashPoint | None = None) -> None:
         self.end = end
-        self.alive = True
+        self.alive: bool = True
         self.requests: list[str] = []
         # Requests under way, by identity: flows nest and run side by side, so the last one begun is not the one ended.
         self._numbers: dict[int, int] = {}
@@ -176,8 +176,8 @@ class World:
         from counterfoil.client.features import TABLES
         from counterfoil.client.place import MEMORY, open_parts
 
-        self.clock = ManualClock()
-        self.ids = SequentialIds()
+        self.clock: ManualClock = ManualClock()
+        self.ids: SequentialIds = SequentialIds()
         self._open_parts: Callable[[], Parts] = partial(
             open_parts,
             directory or MEMORY,

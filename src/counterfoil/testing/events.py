@@ -41,7 +41,7 @@ class SampleStream:
         stream_id: str | None = None,
     ) -> None:
         self.ids: Ids = SequentialIds() if ids is None else ids
-        self.stream_id = self.ids.new("str") if stream_id is None else stream_id
+        self.stream_id: str = self.ids.new("str") if stream_id is None else stream_id
         self.genesis: Genesis = make_genesis(
             ledger=SAMPLE_LEDGER,
             tenant=tenant,
@@ -50,7 +50,7 @@ class SampleStream:
             key=self.ids.new("dk"),
             content=content,
         )
-        self.material = KeyMaterial(
+        self.material: KeyMaterial = KeyMaterial(
             self.genesis.key, self.stream_id, hashlib.sha256(self.stream_id.encode()).digest()
         )
         self._registry = Registry(EVENT_TYPES)

@@ -138,7 +138,7 @@ class FaultyStore:
 
     def __init__(self, inner: Store, faults: Faults | None = None) -> None:
         self.inner = inner
-        self.faults = Faults() if faults is None else faults
+        self.faults: Faults = Faults() if faults is None else faults
 
     @property
     def capabilities(self) -> Capabilities:

@@ -42,7 +42,7 @@ class FakeProvider:
         self.deduplicates = deduplicates
         self.requests: list[str] = []
         self.book: list[Booking] = []
-        self.lookups = 0
+        self.lookups: int = 0
         self._plan: deque[Fault | None] = deque()
         self._lookup_plan: deque[Fault | None] = deque()
         self._lock = threading.Lock()

@@ -24,7 +24,7 @@ class Content:
     __slots__ = ("event", "state", "values")
 
     def __init__(self, event: Event) -> None:
-        self.event = event
+        self.event: Event = event
         self.state: ContentState = event.content_state
         self.values: Mapping[str, Any] = event.content_or_none() or {}
 

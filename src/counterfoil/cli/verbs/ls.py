@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 WHAT = ("conversations", "runs", "effects", "reviews")
 LIMIT_MAX = 10_000
-STATES = {
+STATES: dict[str, tuple[str, ...]] = {
     "conversations": (),
     "runs": ("running", "suspended", "finished"),
     "effects": (

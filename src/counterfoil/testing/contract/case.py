@@ -92,6 +92,11 @@ class ContractCase(ABC):
         """One more handle on the same ledger, or the same ledger again after ``close``."""
         return self.open_store(self.directory, self.tables(), self.clock)
 
+    def reopen(self) -> None:
+        """Close the store and open the same ledger again."""
+        self.store.close()
+        self.store = self.open_another()
+
     def tables(self) -> Sequence[TableSpec]:
         """The tables that the suite's rows live in."""
         return SAMPLE_TABLES

@@ -40,7 +40,7 @@ class KeyStoreContract(ABC):
         self.ids = SequentialIds()
         self.directory = tmp_path
         self.keys = self.open_key_store(tmp_path)
-        self.kek = self.ids.new("kek")
+        self.kek: str = self.ids.new("kek")
         self.keys.replace(TENANT, self.kek, [], [])
         yield
         self.keys.close()

@@ -26,8 +26,7 @@ class LastingContract(ContractCase):
         checkpoint = Checkpoint(stream.stream_id, "totals", 1, 3, "0" * 64, b"record")
         self.store.save_checkpoint(checkpoint)
         before, ledger_id, cursor = everything(self.store), self.store.ledger_id, self.store.feed().cursor
-        self.store.close()
-        self.store = self.open_another()
+        self.reopen()
         assert everything(self.store) == before
         assert self.store.ledger_id == ledger_id
         assert self.store.checkpoint(stream.stream_id, "totals", 1) == checkpoint
@@ -39,8 +38,7 @@ class LastingContract(ContractCase):
         stream = self.new_stream(2)
         event = stream.event()
         receipt = self.append(stream.unit(event))
-        self.store.close()
-        self.store = self.open_another()
+        self.reopen()
         assert self.append(stream.unit(event)) == Receipt(receipt.positions, duplicate=True)
         assert self.append(stream.unit(stream.event())).positions[0].sequence == 4
 
