@@ -84,9 +84,10 @@ def test_a_file_that_is_no_ledger_is_refused(place):
         counterfoil.open(place)
 
 
-def test_postgresql_is_not_in_this_version_and_says_so():
-    with pytest.raises(InputError, match="not in this version"):
-        counterfoil.open("postgresql://localhost/ledger")
+def test_a_place_of_an_unknown_kind_is_refused_with_those_that_are_known():
+    with pytest.raises(InputError, match="not in this version") as refused:
+        counterfoil.open("mysql://localhost/ledger")
+    assert "postgresql://" in refused.value.hint
 
 
 def test_a_ledger_in_memory_ends_with_its_handle():
