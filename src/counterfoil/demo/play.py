@@ -28,7 +28,7 @@ def play(directory: Path | None, *, keep: bool, as_json: bool) -> int:
     story = Story(quiet=as_json)
     try:
         with Cast(place) as cast:
-            result = _Play(cast, story).acts()
+            result = _Play(cast, story, stays=keep or not made).acts()
     finally:
         if made and not keep:
             shutil.rmtree(place, ignore_errors=True)
@@ -52,8 +52,9 @@ def _place(directory: Path | None) -> Path:
 class _Play:
     """One performance."""
 
-    def __init__(self, cast: Cast, story: Story) -> None:
+    def __init__(self, cast: Cast, story: Story, *, stays: bool) -> None:
         self._cast = cast
+        self._stays = stays
         self._story = story
         self._asked = Scene(cast, ASKED, "payment-provider", mute=False)
         self._mute = Scene(cast, MUTE, "old-bank", mute=True)
@@ -160,16 +161,16 @@ class _Play:
         self._story.say()
 
     def _say_end(self, ok: bool) -> None:
-        ledger = str(self._cast.ledger)
         say = self._story.say
-        say("\nLook further:\n")
-        for words in (
-            ("show", self._asked.case.name, "--events"),
-            ("show", self._mute.case.name),
-            ("ls", "effects"),
-            ("verify",),
-        ):
-            say(f"   {typed(*words, '--ledger', ledger)}")
+        if self._stays:
+            say("\nLook further:\n")
+            for words in (
+                ("show", self._asked.case.name, "--events"),
+                ("show", self._mute.case.name),
+                ("ls", "effects"),
+                ("verify",),
+            ):
+                say(f"   {typed(*words, '--ledger', str(self._cast.ledger))}")
         failed = "; ".join(f"`counterfoil {word}` failed" for word in self._commands_failed)
         say(
             f"\nIn both cases, {AGREED}." if ok else f"\nThe demo FAILED. {failed or 'The two sides differ.'}"
