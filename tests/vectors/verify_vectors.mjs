@@ -387,6 +387,7 @@ function readHeader(text) {
   if (!hasMembers(value, REQUIRED, OPTIONAL)) throw new Refused("member");
   if (value.has("causation_stream_id") && !value.has("causation_event_id")) throw new Refused("member");
   for (const [name, item] of value) if (!HEADER[name](item)) throw new Refused("member");
+  if (value.get("causation_stream_id") === value.get("stream_id")) throw new Refused("member");
   return value;
 }
 

@@ -568,6 +568,8 @@ def read_header(text: str) -> dict:
         raise Refused("member")
     if not all(HEADER[name](item) for name, item in value.items()):
         raise Refused("member")
+    if value.get("causation_stream_id") == value["stream_id"]:
+        raise Refused("member")
     return value
 
 

@@ -120,6 +120,8 @@ class Examiner:
         if not registered:
             return None
         event_type, version = header.event_type, header.event_schema_version
+        if any(part.klass == self._registry.default_class(event_type) for part in header.content):
+            return "a content part names the default class of its type, which is left out"
         spec = self._registry.spec(event_type, version)
         fields = header.data if spec is None else spec.fields
         for name in header.data.keys() - fields.keys():

@@ -246,9 +246,9 @@ def _faulty_member(raw: dict[str, Any]) -> str | None:
         checks = tuple(MEMBERS[name][0] for name in names)
         if len(_shapes) < _SHAPES_KEPT_MAX:
             _shapes[names] = checks
-    if all(map(holds, checks, raw.values())):
-        return None
-    return next(name for name in names if not MEMBERS[name][0](raw[name]))
+    if not all(map(holds, checks, raw.values())):
+        return next(name for name in names if not MEMBERS[name][0](raw[name]))
+    return "causation_stream_id" if raw.get("causation_stream_id") == raw["stream_id"] else None
 
 
 def _not_a_header(data: bytes) -> CounterfoilError:
@@ -270,9 +270,10 @@ def _member_refused(name: str, raw: dict[str, Any]) -> CounterfoilError:
         return HeaderInvalid(f"event header: a member {shown} that its version does not know", member=shown)
     if name not in raw:
         return HeaderInvalid(f"event header: the member {name} is missing", member=name)
-    if name == "causation_stream_id" and "causation_event_id" not in raw:
+    if name == "causation_stream_id" and MEMBERS[name][0](raw[name]):
         return HeaderInvalid(
-            "event header: causation_stream_id stands without causation_event_id", member=name
+            "event header: causation_stream_id stands only beside causation_event_id, and only for another stream",
+            member=name,
         )
     return HeaderInvalid(f"event header: {name} must be {MEMBERS[name][1]}", member=name)
 

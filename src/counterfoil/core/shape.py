@@ -14,8 +14,8 @@ from counterfoil.core.ids import ID_PATTERNS, PREFIXES
 from counterfoil.core.limits import EVENT_TYPE_CHARACTERS_MAX, HEADER_BYTES_MAX, SEQUENCE_MAX
 
 # The pattern accepts a part of what `header.MEMBERS` accepts, never more: whatever it matches is canonical by its
-# own spelling, except `data`, which is encoded again. Left to the slow way: artifact references, integers of more
-# than nine digits, braces inside a public field.
+# own spelling, except `data`, which is encoded again. Left to the slow way: artifact references, causes in another
+# stream, integers of more than nine digits, braces inside a public field.
 _LABEL: Final = "[A-Za-z0-9_][A-Za-z0-9_.:/+-]{0,127}"
 _HEX64: Final = "[0-9a-f]{64}"
 _TIME: Final = "([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2})\\.[0-9]{3}Z"
@@ -27,9 +27,7 @@ _ACTOR: Final = (
     f'"actor":{{"id":"(?:{_LABEL}"(?:,"identity_version":"{_LABEL}")?,"type":"(?:agent|worker|service|system)'
     f'|{_DK}"(?:,"identity_version":"{_LABEL}")?,"type":"(?:user|human))"}}'
 )
-_CAUSE: Final = (
-    f'(?:,"causation_event_id":"{ID_PATTERNS["evt"]}"(?:,"causation_stream_id":"{ID_PATTERNS["str"]}")?)?'
-)
+_CAUSE: Final = f'(?:,"causation_event_id":"{ID_PATTERNS["evt"]}")?'
 _HEADER: Final = re.compile(
     f"{{{_ACTOR}"
     f'(?:,"attempt":{_COUNT})?'

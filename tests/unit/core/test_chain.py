@@ -56,6 +56,13 @@ def forged(row):
     return row.rewritten(b"refund-agent", b"refund-agenx")
 
 
+def test_a_class_that_is_left_out_of_a_header_is_no_part_of_one(stream, check):
+    (row,) = stream.chain(1)
+    assert check([row.rewritten(b'{"commitment"', b'{"class":"secret","commitment"')]) == []
+    named = row.rewritten(b'{"commitment"', b'{"class":"confidential","commitment"')
+    assert check([named]) == [("header_invalid", 1, None)]
+
+
 # ---- intact ------------------------------------------------------------------------------------------------------
 
 

@@ -57,6 +57,16 @@ def test_data_that_is_not_canonical_and_flat_is_refused_though_the_rest_fits(str
         parse_event_header(header[:start] + data + header[end:])
 
 
+def test_a_cause_in_another_stream_is_read_and_one_in_the_stream_itself_refused(stream, other_stream):
+    cause = {"causation_event_id": "evt_01J9ZC3Y3V7W2R5T8QK4M6N0PE"}
+    header = stream.header(1, causation_stream_id=other_stream.stream_id, **cause)
+    assert read_header(header).causation_stream_id == other_stream.stream_id
+    own = header.replace(other_stream.stream_id.encode(), stream.stream_id.encode())
+    with pytest.raises(HeaderInvalid, match="only for another stream") as refused:
+        read_header(own)
+    assert refused.value.member == "causation_stream_id"
+
+
 def test_a_view_shows_absent_members_as_none(stream):
     header = read_header(stream.header(parts=()))
     absent = (
