@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from counterfoil.core.canonical import decode
 from counterfoil.core.event import Header
+from counterfoil.core.genesis import Genesis
 from counterfoil.core.records import open_record
 from counterfoil.errors import ContentDamaged, KeyDamaged, KeyMissing, KeyStoreMissing, KeyWithheld
 from counterfoil.flow.event import ContentState, Opened
@@ -16,7 +17,7 @@ from counterfoil.store.unit import StoredEvent
 if TYPE_CHECKING:
     from counterfoil.client.ports import LedgerPorts
 
-_WORST_FIRST: tuple[ContentState, ...] = ("damaged", "missing", "withheld", "present")
+_WORST_FIRST: tuple[ContentState, ...] = ("damaged", "missing", "withheld", "erased", "present")
 
 
 def open_content(ports: LedgerPorts, stored: StoredEvent, header: Header) -> Opened:
@@ -42,9 +43,10 @@ def _open_part(
 ) -> tuple[ContentState, Mapping[str, Any] | None, str]:
     reference = header.content[number]
     record = stored.content[number] if number < len(stored.content) else None
-    if record is None:
-        return "missing", None, f"the record of part {number} is not in the store"
     genesis = ports.genesis(stored.stream_id)
+    if record is None:
+        why = f"the record of part {number} is not in the store"
+        return _gone(ports, genesis, header, reference.key, why)
     try:
         material = ports.keyring.material(reference.key or genesis.key)
         content = open_record(
@@ -52,7 +54,7 @@ def _open_part(
         )
         value = decode(content)
     except KeyMissing as error:
-        return "missing", None, error.message
+        return _gone(ports, genesis, header, reference.key, error.message)
     except (KeyWithheld, KeyStoreMissing) as error:
         return "withheld", None, error.message
     except (ContentDamaged, KeyDamaged) as error:
@@ -60,3 +62,14 @@ def _open_part(
     if not isinstance(value, dict):
         return "damaged", None, f"part {number} is not a JSON object"
     return "present", value, ""
+
+
+def _gone(
+    ports: LedgerPorts, genesis: Genesis, header: Header, key_id: str | None, why: str
+) -> tuple[ContentState, None, str]:
+    """Content that is not there is erased where a certificate of its stream says so, and missing otherwise."""
+    from counterfoil.evidence.content import Certificates
+
+    certificates = Certificates(ports.store, genesis.stream_id)
+    found = certificates.cover(key_id or genesis.key, header.stream_sequence, header.event_type)
+    return ("missing", None, why) if found is None else ("erased", None, f"erased under certificate {found}")

@@ -53,9 +53,7 @@ def is_plain(value: Any) -> bool:
 
 
 def _is_harmless(value: float) -> bool:
-    return (
-        _FLOAT_MIN <= value < _FLOAT_MAX or -_FLOAT_MAX < value <= -_FLOAT_MIN
-    ) and not value.is_integer()
+    return (_FLOAT_MIN <= value < _FLOAT_MAX or -_FLOAT_MAX < value <= -_FLOAT_MIN) and not value.is_integer()
 
 
 def spell_floats(value: Any) -> Any:

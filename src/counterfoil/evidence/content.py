@@ -42,13 +42,13 @@ class Certificates:
         self._stream_id = stream_id
         self._erasures: Erasures | None = None
 
-    def cover(self, key_id: str, sequence: int = 0, event_type: str = "") -> bool:
-        """Whether one says that this content, or all under this key, is gone."""
+    def cover(self, key_id: str, sequence: int = 0, event_type: str = "") -> str | None:
+        """The id of one that says that this content, or all under this key, is gone; None if there is none."""
         if self._erasures is None:
             self._erasures = Erasures()
             for header in self._headers():
                 self._erasures.add(header.data)
-        return self._erasures.certificate(sequence, event_type, key_id) is not None
+        return self._erasures.certificate(sequence, event_type, key_id)
 
     def _headers(self) -> Iterator[Header]:
         last, types = 0, frozenset({DELETED})

@@ -6,8 +6,11 @@ import pytest
 
 import counterfoil
 from counterfoil.client.reading import PAGE_EVENTS, PAGE_ROWS
+from counterfoil.core.event import Draft
+from counterfoil.core.forms import time_text
 from counterfoil.effects.registry import own_tools
-from counterfoil.errors import RunWaiting
+from counterfoil.errors import ContentUnavailable, RunWaiting
+from counterfoil.flow.requests import Entry, UnitDraft
 from tests.running import World, types_of, vanish
 
 
@@ -132,3 +135,60 @@ def test_names_and_stream_ids_are_both_taken(ledger):
         pass
     assert ledger.stream_of("c") == ledger.stream_of(run.conversation) == run.conversation
     assert types_of(ledger, "c") == types_of(ledger, run.conversation)
+
+
+CERTIFICATE = "ers_01J9ZC3Y3V7W2R5T8QK4M6N0PE"
+
+
+def certify(ledger, stream_id, **scope):
+    """The fact that a completed erasure leaves in the stream."""
+    data = {
+        "deletion_id": "del_01J9ZC3Y3V7W2R5T8QK4M6N0PE",
+        "certificate": CERTIFICATE,
+        "ground": "request",
+        "contents": 1,
+        "objects": 0,
+        "copies": "not_covered",
+        **scope,
+    }
+    ports = ledger.ports
+    actor = {"type": "system", "id": "counterfoil"}
+    draft = Draft(ports.new_id("evt"), "deletion.completed", time_text(ports.now_ms()), actor, data)
+    ports.append(UnitDraft((Entry(stream_id, (draft,)),)))
+
+
+def destroy(ledger, key_id):
+    ledger.keyring.store.delete([key_id])
+    ledger.keyring.forget()
+
+
+def test_content_whose_key_a_certificate_names_is_erased_under_it(ledger):
+    with ledger.run("a", conversation="c", message="hello") as run:
+        pass
+    stream_id = run.conversation
+    certify(ledger, stream_id, key=ledger.ports.genesis(stream_id).key)
+    destroy(ledger, ledger.ports.genesis(stream_id).key)
+    event = next(iter(ledger.events(stream_id)))
+    assert (event.content_state, event.data["agent"]) == ("erased", "a")
+    with pytest.raises(ContentUnavailable, match=f"erased under certificate {CERTIFICATE}"):
+        _ = event.content
+
+
+def test_content_whose_key_is_gone_without_a_certificate_is_missing(ledger):
+    with ledger.run("a", conversation="c") as run:
+        pass
+    destroy(ledger, ledger.ports.genesis(run.conversation).key)
+    assert next(iter(ledger.events(run.conversation))).content_state == "missing"
+
+
+def test_one_erased_person_leaves_the_rest_of_the_event_readable(ledger):
+    with ledger.run("a", conversation="c", message="hello", subject="jane@example.com") as run:
+        pass
+    (accepted,) = ledger.events("c", types=["admission.accepted"])
+    key_id = next(part.key for part in accepted.header.content if part.key)
+    certify(ledger, run.conversation, key=key_id)
+    destroy(ledger, key_id)
+    (accepted,) = ledger.events("c", types=["admission.accepted"])
+    assert accepted.content_state == "erased"
+    assert accepted.opened.parts == ({"about": {"$part": 1}}, None)
+    assert next(iter(ledger.events("c"))).content["name"] == "c"
