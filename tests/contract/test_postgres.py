@@ -5,6 +5,11 @@ from __future__ import annotations
 import pytest
 
 from counterfoil.testing import FaultContract, KeyStoreContract, StoreContract
+from counterfoil.testing.contract.appending import AppendContract
+from counterfoil.testing.contract.concurrency import ConcurrencyContract
+from counterfoil.testing.contract.lasting import LastingContract
+from counterfoil.testing.contract.leases import LeaseContract
+from counterfoil.testing.contract.snapshots import SnapshotContract
 from counterfoil.testing.events import SAMPLE_LEDGER
 from tests.servers.fixtures import schema_for
 
@@ -49,9 +54,25 @@ class TestPostgresKeyStore(OnServer, KeyStoreContract):
     pass
 
 
+@pytest.mark.older_postgres
 class TestOlderPostgresStore(OnServer, StoreContract):
     kind = "system"
 
 
+@pytest.mark.older_postgres
 class TestOlderPostgresKeyStore(OnServer, KeyStoreContract):
     kind = "system"
+
+
+@pytest.mark.pooler
+class TestPostgresStoreBehindAPooler(
+    OnServer, AppendContract, LeaseContract, SnapshotContract, ConcurrencyContract, LastingContract
+):
+    """Four server connections for every thread and handle: nothing may rest on a session."""
+
+    @pytest.fixture(autouse=True)
+    def _a_pooler(self, pooler):
+        self.port = pooler.port
+
+    def place(self, directory):
+        return self.cluster.url(port=self.port, schema=schema_for(directory))

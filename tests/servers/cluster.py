@@ -64,7 +64,7 @@ class Cluster:
     def __init__(self, binaries: Path) -> None:
         self.directory = Path(tempfile.mkdtemp(prefix="counterfoil-pg-"))
         self.directory.chmod(0o755)
-        self.user = _server_user()
+        self.user = server_user()
         self.binaries = self._reachable(binaries)
         self.data = self.directory / "data"
         self.log = self.directory / "log"
@@ -203,7 +203,7 @@ class Cluster:
         }
 
 
-def _server_user() -> str | None:
+def server_user() -> str | None:
     """A server refuses to run as root."""
     if os.geteuid() != 0:
         return None

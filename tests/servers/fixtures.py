@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 
 import pytest
 
 from tests.servers.cluster import Cluster, embedded, system
+from tests.servers.pooler import Pooler
 
 MAJORS = {"packaged": embedded, "system": system}
 """The default of the suite, and the system's own version as the second major."""
@@ -37,13 +37,18 @@ def cluster(clusters):
     return clusters("packaged")
 
 
+@pytest.fixture(scope="session")
+def pooler(cluster):
+    """A pooler in transaction mode before that server, with four connections for all its clients."""
+    made = Pooler(cluster)
+    yield made
+    made.close()
+
+
 @pytest.fixture
 def place(cluster, tmp_path):
     """An address at which there is no ledger yet."""
     return cluster.url(schema=schema_for(tmp_path))
-
-
-_numbers = itertools.count(1)
 
 
 def schema_for(directory):

@@ -36,6 +36,10 @@ PAUSE_S_MAX: Final = 1.0
 """First and longest pause before a transaction that failed is run again."""
 
 
+RACES_MAX: Final = 20
+"""How often a row that was not there may turn out to be there: so often means that this login cannot see it."""
+
+
 class Doubt(Exception):
     """The connection was lost while a commit was on its way. ``answer`` is what would have been told."""
 
@@ -206,7 +210,7 @@ class Engine:
         tries: int | None = None,
     ) -> T:
         """Try until it is done, the error is final or the deadline has passed. Raises Doubt as soon as there is any."""
-        pause_s, tried = PAUSE_S, 0
+        pause_s, tried, races = PAUSE_S, 0, 0
         while True:
             connection, attempt, tried = None, _Try(), tried + 1
             try:
@@ -222,7 +226,13 @@ class Engine:
                 if attempt.sent and what is Verdict.LOST:
                     raise Doubt(told, attempt.answer) from error
                 late = time.monotonic() + pause_s >= give_up_at or self._closing.is_set()
-                if what is Verdict.FINAL or late or (tries is not None and tried >= tries):
+                races += isinstance(error, psycopg.errors.UniqueViolation)
+                if (
+                    what is Verdict.FINAL
+                    or late
+                    or races >= RACES_MAX
+                    or (tries is not None and tried >= tries)
+                ):
                     raise told from error
                 if what is Verdict.AGAIN:
                     # Lost a race: whoever won it is done in a moment.

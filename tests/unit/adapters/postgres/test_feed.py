@@ -71,7 +71,9 @@ def proxy(cluster):
     made.close()
 
 
-def test_an_event_that_becomes_visible_late_is_missed_by_the_naive_reader_and_not_by_the_feed(ledger, store, proxy):
+def test_an_event_that_becomes_visible_late_is_missed_by_the_naive_reader_and_not_by_the_feed(
+    ledger, store, proxy
+):
     slow, quick = (SampleStream(SequentialIds(name)) for name in ("slow", "quick"))
     receipt(store, slow.unit(create=True))
     receipt(store, quick.unit(create=True))
@@ -101,7 +103,9 @@ def test_an_event_that_becomes_visible_late_is_missed_by_the_naive_reader_and_no
     assert len(follower.ids()) == EVENTS + 1
 
 
-def test_two_readers_lose_nothing_while_transactions_commit_in_any_order_sleep_and_roll_back(ledger, store, proxy):
+def test_two_readers_lose_nothing_while_transactions_commit_in_any_order_sleep_and_roll_back(
+    ledger, store, proxy
+):
     streams = [SampleStream(SequentialIds(f"writer {n}")) for n in range(WRITERS)]
     for stream in streams:
         receipt(store, stream.unit(create=True))

@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from counterfoil.abc.keys import KeyRow
-from counterfoil.errors import KeyStoreMissing, NotPermitted
+from counterfoil.errors import KeyStoreMissing, NotPermitted, StreamNotFound
 from counterfoil.store.unit import Receipt
 from counterfoil.testing.events import SampleStream
 from counterfoil.testing.manual import SequentialIds
@@ -129,7 +129,7 @@ def test_a_login_that_is_admitted_to_no_tenant_sees_nothing_and_writes_nothing(s
     assert store.feed().events == ()
     new = SampleStream(SequentialIds("stranger"))
     refusal(store, new.unit(new.event(), create=True), NotPermitted)
-    refusal(store, stream.unit(stream.event()), Exception)
+    refusal(store, stream.unit(stream.event()), StreamNotFound)
     assert staff.handles[0].head(stream.stream_id).sequence == 3
 
 
