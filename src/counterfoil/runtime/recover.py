@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from counterfoil.effects.recover import Recovered, recover_effect
 from counterfoil.effects.rows import EFFECTS
 from counterfoil.effects.state import IN_DOUBT
-from counterfoil.errors import Fenced, LeaseHeld, LeaseLost
+from counterfoil.errors import AccessError, Fenced, InputError, IntegrityError, LeaseHeld, LeaseLost
 from counterfoil.flow.context import LEASE_TTL_MS, RunScope
 from counterfoil.flow.drive import adrive, drive
 from counterfoil.flow.ports import Ports
@@ -33,6 +33,9 @@ T = TypeVar("T")
 FindTool = Callable[[str, str | None], "Tool[..., Any] | None"]
 
 PAGE_ROWS = 500
+
+_OF_ONE_CONVERSATION = (AccessError, InputError, IntegrityError)
+"""A key that is gone, or a record that cannot be read, keeps no other conversation from being recovered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,10 +146,14 @@ def _one(ports: Ports, owner: str, find_tool: FindTool, row: Row) -> EffectRepor
         scope = _claim(ports, owner, row)
     except (Fenced, LeaseHeld):
         return _report(row, "live", "a worker holds the conversation")
+    except _OF_ONE_CONVERSATION as error:
+        return _report(row, "left", error.message)
     try:
         return _recovered(scope, row, tool)
     except LeaseLost:
         return _report(row, "live", "a worker took the conversation over")
+    except _OF_ONE_CONVERSATION as error:
+        return _report(row, "left", error.message)
     finally:
         ports.release(scope.lease)
 

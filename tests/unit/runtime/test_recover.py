@@ -252,3 +252,26 @@ def test_a_recovery_that_was_overtaken_records_nothing_more(world, ledger, provi
     (effect,) = world.worker().recover().effects
     assert effect.done in {"live", "nothing"}
     assert lookups(ledger) == ["succeeded"]
+
+
+def test_a_conversation_that_cannot_be_opened_keeps_no_other_from_being_recovered(world, ledger, provider):
+    pay = provider.tool()
+
+    def dies(run):
+        with pytest.raises(Gone):
+            pay(run.message)
+
+    for name in ("c1", "c2", "c3"):
+        vanish(ledger.run("a", conversation=name, message=name, dedupe="1"), dies)
+    world.expire_leases()
+    world.clock.advance(60_000)
+    lost = ledger.ports.genesis(ledger.stream_of("c2"))
+    ledger.keyring.store.delete([lost.key])
+    ledger.keyring.forget()
+    report = ledger.recover()
+    assert [(effect.done, effect.stream_id == lost.stream_id) for effect in report.effects] == [
+        ("decided", False),
+        ("left", True),
+        ("decided", False),
+    ]
+    assert lost.key in report.effects[1].why
