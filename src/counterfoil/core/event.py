@@ -221,7 +221,7 @@ def _seal_parts(
         if total > PARTS_BYTES_MAX:
             raise ContentTooLarge(
                 f"content parts 0 to {number} take {total} bytes; an event holds at most {PARTS_BYTES_MAX}",
-                hint="split it over several events, or keep it as an artifact",
+                hint="split it over several events, or keep it elsewhere and record where",
                 bytes=total,
             )
         key = part.key or material

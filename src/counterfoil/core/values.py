@@ -134,12 +134,12 @@ class _Encoder:
             return {"$type": known.name, "value": self.value(known.encode(value), path, depth + 1)}
         if isinstance(value, Mapping):
             return self.mapping(value, path, depth)
-        hint = "register the class with values.register, or record what it is made of"
+        hint = "register the class with counterfoil.register, or record what it is made of"
         if isinstance(value, Enum):
-            hint = "register the enum with values.register, or record its .value"
+            hint = "register the enum with counterfoil.register, or record its .value"
         elif issubclass(kind, (str, int, float, list, tuple)):
             plain = next(base for base in (str, int, float, list, tuple) if issubclass(kind, base))
-            hint = f"make it a plain {plain.__name__}, or register the class with values.register"
+            hint = f"make it a plain {plain.__name__}, or register the class with counterfoil.register"
         raise self.refused(f"a value of type {kind.__qualname__}, which has no JSON form,", path, hint=hint)
 
     def refused(
