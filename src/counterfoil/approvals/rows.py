@@ -70,7 +70,7 @@ def rows(fact: Fact, index: Index) -> Iterator[RowChange]:
         yield from _requested(fact, index)
         return
     for move in MOVES.get(fact.event_type, ()):
-        values = {"state": move.to, "missing": move.missing, "awaits": move.awaits}
+        values: dict[str, CellSource] = {"state": move.to, "missing": move.missing, "awaits": move.awaits}
         yield _patch(fact, values, move.out_of)
     if fact.event_type == "approval.mismatched":
         yield _patch(fact, {"mismatched_sequence": fact.sequence})

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from counterfoil.approvals.rows import FEATURE as APPROVALS
 from counterfoil.effects.rows import FEATURE as EFFECTS
 from counterfoil.runtime.rows import FEATURE as RUNTIME
 from counterfoil.store.rows import Feature, TableSpec
 
-FEATURES: Final[tuple[Feature, ...]] = (RUNTIME, EFFECTS)
+FEATURES: Final[tuple[Feature, ...]] = (RUNTIME, EFFECTS, APPROVALS)
 
 TABLES: Final[tuple[TableSpec, ...]] = tuple(table for feature in FEATURES for table in feature.tables)

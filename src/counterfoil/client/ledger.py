@@ -7,8 +7,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from counterfoil.abc import Clock, Ids, KeyProvider
-from counterfoil.client import reading
+from counterfoil.abc import Clock, Ids, KeyProvider, Policy
+from counterfoil.approvals.answer import Answered
+from counterfoil.client import approving, reading
 from counterfoil.client.clock import SystemClock
 from counterfoil.client.features import FEATURES, TABLES
 from counterfoil.client.ids import UlidIds
@@ -26,6 +27,7 @@ from counterfoil.effects.rows import EFFECTS, REVIEWS
 from counterfoil.effects.settle import Settled, SettledOutcome, settle_effect
 from counterfoil.errors import (
     ConfigInvalid,
+    InputError,
     InvalidForm,
     KeyStoreMissing,
     ReviewNotFound,
@@ -62,13 +64,15 @@ def open(
     read_only: bool = False,
     content: ContentMode | None = None,
     keys: KeyProvider | None = None,
+    policy: Policy | None = None,
     clock: Clock | None = None,
     ids: Ids | None = None,
 ) -> Ledger:
     """Open the ledger in a directory; one that is not there is made, unless ``create`` is False.
 
     ``content`` is ``sealed`` (encrypted, the default) or ``clear`` for a new ledger, and checked against an old one.
-    ``keys`` holds the key-encryption keys in place of files in ``kek/``. Without ``keys.db`` the ledger opens for
+    ``policy`` judges every effect of this handle's runs. ``keys`` holds the key-encryption keys in place of files in
+    ``kek/``. Without ``keys.db`` the ledger opens for
     reading headers only. ``":memory:"`` is a ledger that ends with its handle.
     """
     if not is_label(tenant):
@@ -79,7 +83,7 @@ def open(
         place, tables=TABLES, create=create, read_only=read_only, clock=clock, ids=ids, provider=keys
     )
     try:
-        return Ledger(parts, tenant=tenant, content=content, clock=clock, ids=ids)
+        return Ledger(parts, tenant=tenant, content=content, policy=policy, clock=clock, ids=ids)
     except BaseException:
         parts.store.close()
         parts.key_store.close()
@@ -97,9 +101,17 @@ class Ledger:
     content: ContentMode
 
     def __init__(
-        self, parts: Parts, *, tenant: str, content: ContentMode | None, clock: Clock, ids: Ids
+        self,
+        parts: Parts,
+        *,
+        tenant: str,
+        content: ContentMode | None,
+        clock: Clock,
+        ids: Ids,
+        policy: Policy | None = None,
     ) -> None:
         self._parts = parts
+        self.policy: Policy | None = policy
         self.place: str = parts.place
         self.tenant = tenant
         self.store: Store = parts.store
@@ -193,8 +205,9 @@ class Ledger:
             wait_s=wait_s,
             run_id=resume,
             admission_id=admission,
+            policy_revision=None if self.policy is None else self.policy.revision,
         )
-        host = RunHost(self.ports, self.registry, self._heartbeat, owner or self.owner)
+        host = RunHost(self.ports, self.registry, self._heartbeat, owner or self.owner, self.policy)
         return Run(host, spec, deadline_s)
 
     def declare(
@@ -350,6 +363,35 @@ class Ledger:
         )
         return drive(flow, self.ports)
 
+    # ---- approvals ----
+
+    def approvals(self, state: str | None = "pending", **filters: Any) -> list[Row]:
+        """Rows of approvals, the oldest first: those that wait for people, by default. A query, whoever asked.
+
+        ``state`` is ``pending granted denied revoked expired consumed`` or None for all; ``filters`` are ``assignee``
+        (a name), ``tool``, ``run_id``, ``stream_id``, ``overdue``, ``after`` (the last one seen) and ``limit``.
+        """
+        return approving.approval_rows(self.ports, state=state, **filters)
+
+    def approve(self, approval_id: str, *, by: str, comment: str = "") -> Answered:
+        """Grant an approval as the named person ``by``, who must not be the one for whom the run acts.
+
+        The run goes on when its code is run again, and uses the grant once. Granting again changes nothing. Raises
+        ``ApprovalNotFound``, ``AnsweredAlready`` or ``ApproverRefused``.
+        """
+        self.check_writable()
+        return approving.answer(self.ports, approval_id, "granted", by=by, comment=comment)
+
+    def deny(self, approval_id: str, *, by: str, comment: str = "") -> Answered:
+        """Deny an approval: the call that waits for it gets ``ApprovalDenied``. Raises as :meth:`approve`."""
+        self.check_writable()
+        return approving.answer(self.ports, approval_id, "denied", by=by, comment=comment)
+
+    def revoke(self, approval_id: str, *, by: str, comment: str = "") -> Answered:
+        """Take an approval back that was not used yet. Raises as :meth:`approve`."""
+        self.check_writable()
+        return approving.answer(self.ports, approval_id, "revoked", by=by, comment=comment)
+
     # ---- inside ----
 
     def check_writable(self) -> None:
@@ -366,9 +408,11 @@ class Ledger:
             )
 
     def _find(self, name: str) -> str | None:
-        if not is_id(name, "str") and not self._has_index():
-            return None
-        return drive(find_conversation(self.ports, name), self.ports)
+        if is_id(name, "str"):
+            # By its column: a stream is shown also where its genesis cannot be read (DESIGN 2.9).
+            stored = self.store.stream(name)
+            return name if stored is not None and stored.tenant == self.tenant else None
+        return drive(find_conversation(self.ports, name), self.ports) if self._has_index() else None
 
     def _has_index(self) -> bool:
         if self._keys_missing:
@@ -385,7 +429,13 @@ class Ledger:
             return False
         if not self.streams.exists("config"):
             return True
-        return self.keyring.store.get(self.ports.genesis(self.streams.id_of("config")).key) is not None
+        try:
+            key_id = self.ports.genesis(self.streams.id_of("config")).key
+        except InputError:
+            if not self._parts.read_only:
+                raise
+            return True
+        return self.keyring.store.get(key_id) is not None
 
     def _begin(self) -> None:
         """What every ledger has before its first conversation: the stream of settings and the index key."""
@@ -419,7 +469,7 @@ def _keys_and_ports(
 
 
 def _content_mode(parts: Parts, tenant: str, wanted: ContentMode | None) -> ContentMode:
-    """The ledger's own mode; a new one takes what was asked for."""
+    """The ledger's own mode; a new one takes what was asked for, and so does a damaged one that is only read."""
     from counterfoil.client.streams import system_stream_id
     from counterfoil.core.genesis import parse_genesis
 
@@ -428,7 +478,12 @@ def _content_mode(parts: Parts, tenant: str, wanted: ContentMode | None) -> Cont
     stored = parts.store.stream(system_stream_id(parts.store.ledger_id, tenant, "system/config"))
     if stored is None:
         return wanted or "sealed"
-    found = parse_genesis(stored.genesis).content
+    try:
+        found = parse_genesis(stored.genesis).content
+    except InputError:
+        if not parts.read_only:
+            raise
+        return wanted or "sealed"
     if wanted is not None and wanted != found:
         raise ConfigInvalid(
             f"the content of {parts.place} is {found}, and it was opened as {wanted}",

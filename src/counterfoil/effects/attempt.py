@@ -14,6 +14,7 @@ from counterfoil.effects.doubt import DoubtKind
 from counterfoil.effects.handle import Handle
 from counterfoil.effects.identity import Occurrence, binding
 from counterfoil.effects.outcome import Verdict, error_content, judge_call
+from counterfoil.effects.permit import UNASKED, Permit
 from counterfoil.effects.rows import EFFECTS
 from counterfoil.effects.standing import Standing
 from counterfoil.effects.state import IN_DOUBT
@@ -54,7 +55,8 @@ class Work:
     """An effect this worker is busy with.
 
     ``arguments`` are Python values by name, ``recorded`` the same as content, ``key`` the idempotency key as sent,
-    ``doubt`` the rule recorded with the intention, ``attempt`` the newest attempt, or the one to come.
+    ``doubt`` the rule recorded with the intention, ``attempt`` the newest attempt, or the one to come. ``permit`` is
+    why it may be made; its events stand in the append of the first intention.
     """
 
     scope: RunScope
@@ -71,6 +73,8 @@ class Work:
     lookups: int = 0
     occurrence: Occurrence | None = None
     takes_over: str | None = None
+    permit: Permit = UNASKED
+    artifacts: tuple[str, ...] = ()
 
     @property
     def latest(self) -> events.Attempt:
@@ -105,12 +109,14 @@ def intend(work: Work, *guards: Guard) -> Flow[None]:
     # Looked at last: between here and the append nothing else of this flow runs.
     if work.handle.left:
         raise asyncio.CancelledError
-    scope.frontier(f"effect {tool.name}")
+    permit = work.permit
+    scope.frontier(f"effect {tool.name}", approved=permit.approval_id is not None)
     try:
-        yield from append_patiently(append(scope, (draft,), *guards))
+        yield from append_patiently(append(scope, (*permit.drafts, draft), *guards, *permit.guards))
     except Fenced as fenced:
         raise scope.latch(scope.lost()) from fenced
     work.intended_event_id = draft.event_id
+    work.permit = permit.spent()
 
 
 def _intention(work: Work) -> events.Intention:
@@ -124,9 +130,11 @@ def _intention(work: Work) -> events.Intention:
         touches=tool.touches,
         arguments=work.recorded,
         idempotency_key=work.key,
-        binding=binding(material, work.effect_id, tool.name, tool.version, work.recorded),
+        binding=binding(material, work.effect_id, tool.name, tool.version, work.recorded, work.artifacts),
         occurrence=work.occurrence,
         takes_over=work.takes_over,
+        approval_id=work.permit.approval_id,
+        proposed=work.permit.proposed,
     )
 
 

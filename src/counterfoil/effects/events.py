@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from counterfoil.abc.policy import Ruling
 from counterfoil.core.event import Draft
 from counterfoil.core.forms import time_text
 from counterfoil.effects.decide import ATTEMPTS_MAX, ReviewCause, recorded_word
@@ -41,6 +42,46 @@ class Intention:
     binding: str
     occurrence: Occurrence | None = None
     takes_over: str | None = None
+    approval_id: str | None = None
+    proposed: Mapping[str, Any] | None = None
+    """The arguments that were asked for, where a policy allowed others."""
+
+
+def decision_proposed(
+    by: Writes,
+    effect_id: str,
+    tool: str,
+    tool_version: str,
+    binding: str,
+    arguments: Mapping[str, Any],
+    occurrence: Occurrence | None,
+) -> Draft:
+    """What the agent wants, before anybody judged it."""
+    content: dict[str, Any] = {"arguments": arguments}
+    if occurrence is not None:
+        content["occurrence"] = {"path": occurrence[0], "number": occurrence[1]}
+    data = {"effect_id": effect_id, "tool": tool, "tool_version": tool_version, "binding": binding}
+    return by.draft("decision.proposed", data, content)
+
+
+def policy_evaluated(
+    by: Writes,
+    effect_id: str,
+    policy: tuple[str, str],
+    ruling: Ruling,
+    binding: str,
+    content: Mapping[str, Any],
+) -> Draft:
+    """What the policy (its name and revision) said; ``binding`` is that of the call it is about, as it allows it."""
+    data = {
+        "effect_id": effect_id,
+        "policy": policy[0],
+        "revision": policy[1],
+        "outcome": ruling.outcome,
+        "rules": list(ruling.rules),
+        "binding": binding,
+    }
+    return by.draft("policy.evaluated", data, content)
 
 
 def intended(by: Writes, effect_id: str, attempt: int, deadline_ms: int, what: Intention) -> Draft:
@@ -52,6 +93,8 @@ def intended(by: Writes, effect_id: str, attempt: int, deadline_ms: int, what: I
         content["occurrence"] = {"path": what.occurrence[0], "number": what.occurrence[1]}
     if what.takes_over is not None:
         content["takes_over"] = what.takes_over
+    if what.proposed is not None:
+        content["proposed"] = what.proposed
     data = {
         "effect_id": effect_id,
         "tool": what.tool,
@@ -61,6 +104,8 @@ def intended(by: Writes, effect_id: str, attempt: int, deadline_ms: int, what: I
         "binding": what.binding,
         "deadline": time_text(deadline_ms),
     }
+    if what.approval_id is not None:
+        data["approval_id"] = what.approval_id
     return by.draft("effect.intended", data, content, attempt=attempt)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,7 +54,8 @@ def recorded_identity(
     index: Index, effect_id: str, run_id: str, tool: str, content: Mapping[str, Any]
 ) -> Identity:
     """The identity of a recorded ``effect.intended``, made again from its content."""
-    arguments = content["arguments"]
+    # Where a policy allowed other arguments, the call is known by those that were asked for.
+    arguments = content.get("proposed", content["arguments"])
     key = content["idempotency_key"]
     if key != effect_id:
         return business_identity(index, key, arguments)
@@ -69,11 +70,16 @@ def recorded_identity(
 
 
 def binding(
-    material: KeyMaterial, effect_id: str, tool: str, tool_version: str, arguments: Mapping[str, Any]
+    material: KeyMaterial,
+    effect_id: str,
+    tool: str,
+    tool_version: str,
+    arguments: Mapping[str, Any],
+    artifacts: Sequence[str] = (),
 ) -> str:
     """The digest that approval and intention share (FORMAT 8): effect, tool, version, arguments, artifacts."""
     text = canonical.encode(
-        {"arguments": arguments, "artifacts": [], "tool": tool, "tool_version": tool_version}
+        {"arguments": arguments, "artifacts": sorted(artifacts), "tool": tool, "tool_version": tool_version}
     )
     return material.digest("binding", [effect_id], text)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from counterfoil.effects.attempt import NEVER_SENT
+from counterfoil.effects.refusals import is_refusal
 from counterfoil.effects.rows import EFFECTS
 from counterfoil.effects.standing import Standing, effect_now
 from counterfoil.effects.state import move_of
@@ -23,22 +24,25 @@ PAGE_ROWS = 500
 class Calls:
     """Calls of one effect, in program order: first those that failed, then the one that was final, then repeats.
 
-    ``failures`` are the recorded ones of earlier entries; ``failed_here`` counts those of this entry.
+    ``failures`` are the recorded ones of earlier entries, refusals among them; ``failed_here`` counts those of this
+    entry. ``denied_here`` counts calls of this entry that a person's denial answers without an event of the call's own.
     """
 
     failures: list[Event] = field(default_factory=list)
     failed_here: int = 0
+    denied_here: int = 0
     repeats: int = 0
     decided: Event | None = None
 
     def failure(self, number: int) -> Event | None:
         """The recorded failure that the ``number``-th call ended with, if it is one of an earlier entry."""
-        return self.failures[number - 1] if number <= len(self.failures) else None
+        place = number - 1 - self.denied_here
+        return self.failures[place] if 0 <= place < len(self.failures) else None
 
     @property
     def answered(self) -> int:
         """How many calls of this effect, made by the run that performs it, have their answer on record."""
-        return len(self.failures) + self.failed_here + 1 + self.repeats
+        return len(self.failures) + self.failed_here + self.denied_here + 1 + self.repeats
 
 
 class Past:
@@ -54,6 +58,7 @@ class Past:
         self._known: dict[str, Standing] | None = None
         self._live: set[str] = set()
         self._own: set[str] = set()
+        self._proposed: set[str] = set()
         for event in scope.history:
             self._keep(event)
 
@@ -61,6 +66,10 @@ class Past:
         data = event.data
         if event.type == "effect.intended":
             self._own.add(data["effect_id"])
+        elif is_refusal(event):
+            self.calls(data["effect_id"]).failures.append(event)
+        elif event.type == "decision.proposed":
+            self._proposed.add(data["effect_id"])
         elif event.type == "effect.repeated":
             self.calls(data["effect_id"]).repeats += 1
         elif event.type in ("effect.observed", "effect.late_observed", "effect.settled"):
@@ -80,7 +89,7 @@ class Past:
     @property
     def repeats_others(self) -> bool:
         """Whether the record hands out effects of other runs, which no query by run finds."""
-        return not self._calls.keys() <= self._own
+        return not self._calls.keys() <= self._own | self._proposed
 
     def find(self, key_index: str) -> Flow[Standing | None]:
         """This run's effect under this key, as it stands now; None if the run has none."""

@@ -6,20 +6,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from counterfoil.core.values import to_json
+from counterfoil.approvals.rows import APPROVALS
+from counterfoil.core.values import from_json, to_json
 from counterfoil.effects import events
 from counterfoil.effects.attempt import Overtaken, Work, append, append_patiently, intend, send
+from counterfoil.effects.decisions import Decisions
 from counterfoil.effects.doubt import DoubtKind
 from counterfoil.effects.handle import Handle
 from counterfoil.effects.identity import (
     Identity,
     Occurrence,
+    binding,
     business_identity,
     run_identity,
     successor_index,
 )
 from counterfoil.effects.outcome import Verdict, answer_of_event
 from counterfoil.effects.past import Past
+from counterfoil.effects.permit import UNASKED, Permit
+from counterfoil.effects.permitting import hand_out_refusal, permitted, recorded_refusal
+from counterfoil.effects.refusals import is_refusal
 from counterfoil.effects.resolve import Parked, first_case, resolve, waiting_for
 from counterfoil.effects.rows import EFFECT_KEYS
 from counterfoil.effects.standing import KeyStanding, Standing, effect_now, key_now
@@ -53,6 +59,14 @@ class Asked:
     occurrence: Occurrence | None
     number: int
     past: Past
+    decisions: Decisions
+    artifacts: tuple[str, ...] = ()
+
+    def binding(self, effect_id: str, recorded: Mapping[str, Any] | None = None) -> str:
+        """The digest that ties decision, approval and intention to this very call (FORMAT 8)."""
+        material = self.scope.ports.material(self.scope.stream_id)
+        arguments = self.recorded if recorded is None else recorded
+        return binding(material, effect_id, self.tool.name, self.tool.version, arguments, self.artifacts)
 
     @property
     def key_row(self) -> tuple[str, str]:
@@ -67,15 +81,20 @@ class Asked:
         """Guards of one more attempt after this one: nobody else has made it, and the effect is as it was."""
         return Absent(EFFECT_KEYS.name, self.row_after(effect)), effect.unchanged
 
-    def work(self, effect_id: str, *, doubt: DoubtKind | None = None, **more: Any) -> Work:
-        """This effect, to be busy with."""
+    def work(
+        self, effect_id: str, *, doubt: DoubtKind | None = None, permit: Permit = UNASKED, **more: Any
+    ) -> Work:
+        """This effect, to be busy with; its arguments are those that are permitted."""
+        recorded = permit.recorded
         return Work(
             scope=self.scope,
             tool=self.tool,
             effect_id=effect_id,
             key=self.key or effect_id,
-            arguments=self.arguments,
-            recorded=self.recorded,
+            arguments=self.arguments if recorded is None else from_json(recorded),
+            recorded=self.recorded if recorded is None else recorded,
+            artifacts=self.artifacts,
+            permit=permit,
             doubt=doubt or self.tool.doubt.kind,
             handle=self.handle,
             occurrence=self.occurrence,
@@ -91,7 +110,9 @@ def perform(scope: RunScope, tool: Tool[..., Any], arguments: Mapping[str, Any],
     """
     scope.check()
     asked = _validated(scope, tool, arguments, handle)
-    # Policy and approval have their place here: between the validated arguments and the intention (DESIGN 7).
+    refusal = recorded_refusal(asked)
+    if refusal is not None:
+        hand_out_refusal(asked, refusal)
     effect = yield from asked.past.find(asked.identity.key_index)
     if effect is not None:
         return (yield from _on_record(asked, effect))
@@ -117,9 +138,8 @@ def _validated(scope: RunScope, tool: Tool[..., Any], arguments: Mapping[str, An
             occurrence = (path, scope.occurrence(tool.name, identity.arguments_index, path))
             identity = run_identity(index, scope.run_id, tool.name, recorded, occurrence)
     number = scope.occurrence("effect", identity.key_index, "")
-    return Asked(
-        scope, tool, handle, arguments, recorded, key, identity, occurrence, number, scope.part(Past)
-    )
+    past, decisions = scope.part(Past), scope.part(Decisions)
+    return Asked(scope, tool, handle, arguments, recorded, key, identity, occurrence, number, past, decisions)
 
 
 # ---- a call that is not on record --------------------------------------------------------------------------------
@@ -127,19 +147,23 @@ def _validated(scope: RunScope, tool: Tool[..., Any], arguments: Mapping[str, An
 
 def _first_call(asked: Asked, *guards: Guard, takes_over: str | None = None) -> Flow[Any]:
     """Intend and carry out. That the key is taken is seen by the guard, so a fresh key costs no read."""
-    effect_id: str = yield NewId("eff")
-    work = asked.work(effect_id, takes_over=takes_over)
+    permit = yield from permitted(asked)
+    effect_id: str = permit.effect_id or (yield NewId("eff"))
+    work = asked.work(effect_id, takes_over=takes_over, permit=permit)
     asked.past.began(asked.identity.key_index, effect_id)
     try:
         try:
             yield from intend(work, *guards)
         except GuardFailed as taken:
             asked.past.forget(asked.identity.key_index, effect_id)
-            key = _taken_key(asked, taken)
+            key = None if taken.fields["table"] == APPROVALS.name else _taken_key(asked, taken)
         else:
             return (yield from _carry_out(asked, work))
     finally:
         asked.past.ended(effect_id)
+    if key is None:
+        # The approval was taken back, or used elsewhere, at the last moment: look again.
+        return (yield from _first_call(asked, *guards, takes_over=takes_over))
     return (yield from _key_taken(asked, key))
 
 
@@ -239,7 +263,7 @@ def _own(asked: Asked, effect: Standing) -> Flow[Any]:
     """An effect of this run: answered silently as often as it was answered before, then as a repeat (case S11)."""
     calls = asked.past.calls(effect.effect_id)
     failure = calls.failure(asked.number)
-    if failure is not None:
+    if failure is not None and not is_refusal(failure):
         return answer_of_event(failure)
     if effect.state in FINAL:
         return (yield from _answer(asked, effect, silent=asked.number <= calls.answered))
@@ -253,9 +277,10 @@ def _own(asked: Asked, effect: Standing) -> Flow[Any]:
 
 
 def _taken_up(asked: Asked, effect: Standing) -> Work:
-    """A recorded effect, to go on with; rule and deadline are those of its intention."""
+    """A recorded effect, to go on with; rule, deadline and arguments are those of its intention."""
     return asked.work(
         effect.effect_id,
+        permit=asked.decisions.recorded_permit(effect.effect_id),
         doubt=effect.doubt,
         attempt=effect.attempt,
         intended_event_id=effect.intended_event_id,
@@ -284,6 +309,9 @@ def _next_attempt(asked: Asked, effect: Standing) -> Flow[Any]:
         # Another run has taken the key over since.
         return (yield from _key_taken(asked, taken))
     work = _taken_up(asked, effect)
+    permit = yield from permitted(asked, effect.effect_id)
+    if permit is not UNASKED:
+        work = asked.work(effect.effect_id, permit=permit, attempt=effect.attempt, lookups=effect.lookups)
     work.attempt += 1
     work.doubt = asked.tool.doubt.kind
     asked.past.resumed(work.effect_id)

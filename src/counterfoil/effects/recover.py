@@ -11,6 +11,7 @@ from counterfoil.effects import events
 from counterfoil.effects.attempt import Overtaken, Work, append, append_patiently
 from counterfoil.effects.decide import ReviewCause
 from counterfoil.effects.handle import Handle
+from counterfoil.effects.permit import Permit
 from counterfoil.effects.resolve import Parked, first_case, resolve
 from counterfoil.effects.rows import EFFECTS
 from counterfoil.effects.standing import Standing, effect_now
@@ -62,13 +63,19 @@ def recover_effect(row: Row, tool: Tool[..., Any] | None, scope: RunScope) -> Fl
     if tool is None:
         return (yield from _without_tool(scope, effect))
     try:
-        work = _work(scope, effect, tool, content)
+        work = _work(scope, effect, tool, content, found[0].data.get("approval_id"))
     except InputError:
         return (yield from _ask(scope, effect, "schema_changed"))
     return (yield from _resolved(work))
 
 
-def _work(scope: RunScope, effect: Standing, tool: Tool[..., Any], content: Mapping[str, Any]) -> Work:
+def _work(
+    scope: RunScope,
+    effect: Standing,
+    tool: Tool[..., Any],
+    content: Mapping[str, Any],
+    approval_id: str | None,
+) -> Work:
     """The effect as its intention recorded it. Raises InputError when its arguments cannot be read back."""
     return Work(
         scope=scope,
@@ -83,6 +90,7 @@ def _work(scope: RunScope, effect: Standing, tool: Tool[..., Any], content: Mapp
         intended_event_id=effect.intended_event_id,
         deadline_ms=effect.deadline_ms or 0,
         lookups=effect.lookups,
+        permit=Permit(effect.effect_id, approval_id, proposed=content.get("proposed")),
     )
 
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from typing import Any, TypeVar
 
+from counterfoil.abc.policy import Policy
 from counterfoil.core.event import Draft, Part
 from counterfoil.core.forms import time_text
 from counterfoil.errors import Fenced, LeaseLost, NoRun, RunCancelled, RunClosed, RunSuspended
@@ -52,6 +53,7 @@ class RunScope:
         history: Sequence[Event] = (),
         terminal: str | None = None,
         deadline_ms: int | None = None,
+        policy: Policy | None = None,
     ) -> None:
         self.ports = ports
         self.stream_id = stream_id
@@ -61,6 +63,7 @@ class RunScope:
         self.history = history
         self.terminal = terminal
         self.deadline_ms = deadline_ms
+        self.policy: Policy | None = policy
         self.actor: Mapping[str, str] = {"type": "agent", "id": agent} | (
             {"identity_version": agent_version} if agent_version else {}
         )
@@ -76,10 +79,11 @@ class RunScope:
 
     # ---- may this run go on? ----
 
-    def check(self) -> None:
+    def check(self, *, approved: bool = False) -> None:
         """Raise what ended or parked this run; returns when it may start something new.
 
-        A suspension is sticky: every later call of the run raises it again (DESIGN 7).
+        A suspension is sticky: every later call of the run raises it again (DESIGN 7). A call that was under way
+        when another one began to wait for an approval still asks for its own, and is made if it has been ``approved``.
         """
         if self._closed:
             raise RunClosed(
@@ -87,16 +91,16 @@ class RunScope:
                 hint="open a new run, or do this before the block ends",
                 run_id=self.run_id,
             )
-        if self._latch is not None:
+        if self._latch is not None and not (approved and _waits_for_approval(self._latch)):
             raise self._latch
         if self.deadline_ms is not None and self.ports.now_ms() >= self.deadline_ms:
             raise self.latch(
                 RunCancelled(f"the deadline of run {self.run_id} has passed", terminal="timeout")
             )
 
-    def frontier(self, what: str) -> None:
+    def frontier(self, what: str, *, approved: bool = False) -> None:
         """As :meth:`check`, for something the record does not hold: an ended run does nothing new (DESIGN 6)."""
-        self.check()
+        self.check(approved=approved)
         if self.terminal is not None:
             raise RunClosed(
                 f"run {self.run_id} ended as {self.terminal}, and its record does not hold {what}",
@@ -113,8 +117,15 @@ class RunScope:
             return self._latch
 
     def suspend(self, message: str, *, cause: str, waits_for: tuple[str, ...] = ()) -> BaseException:
-        """Latch a :class:`counterfoil.errors.RunSuspended` and return what to raise."""
-        return self.latch(RunSuspended(message, cause=cause, waits_for=waits_for))
+        """Latch a :class:`counterfoil.errors.RunSuspended` and return what to raise.
+
+        A run that is suspended already waits for these too.
+        """
+        with self._condition:
+            parked = self.latch(RunSuspended(message, cause=cause, waits_for=waits_for))
+            if isinstance(parked, RunSuspended):
+                parked.waits_for = tuple(dict.fromkeys((*parked.waits_for, *waits_for)))
+            return parked
 
     @property
     def latched(self) -> BaseException | None:
@@ -259,6 +270,10 @@ class RunScope:
             attempt=attempt,
             causation_event_id=causation_event_id,
         )
+
+
+def _waits_for_approval(reason: BaseException) -> bool:
+    return isinstance(reason, RunSuspended) and reason.cause == "approval"
 
 
 def current_scope() -> RunScope:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import assert_never
 
+from counterfoil.approvals.standing import unanswered
 from counterfoil.core.event import Draft
 from counterfoil.errors import (
     ConflictError,
@@ -133,7 +134,7 @@ def _start(desk: Desk, park: RunState | None) -> Flow[Entered]:
 
 def _resume(desk: Desk, decision: Resume) -> Flow[Entered]:
     run = decision.run
-    yield from _refuse_while_reviewed(run)
+    yield from _refuse_while_waiting(run)
     token = desk.seen.token
     parked_ = yield from desk.parking(decision.park)
     drafts = [
@@ -157,13 +158,22 @@ def _history(desk: Desk, run: RunState, after: int = 0) -> Flow[list[Event]]:
     return list(interpreted(OWN_TYPES, found))
 
 
-def _refuse_while_reviewed(run: RunState) -> Flow[None]:
-    """A run that waits for a person is not entered before the answer: nothing could go on, and nothing is recorded."""
+def _refuse_while_waiting(run: RunState) -> Flow[None]:
+    """A run that waits for a person is not entered before the answer: nothing could go on, and nothing is recorded.
+
+    One answer of several approvals is enough: each call goes on with its own (case S14).
+    """
+    if run.state != SUSPENDED:
+        return
     open_ = yield from open_reviews(run.waits_for)
-    if run.state == SUSPENDED and open_:
+    command = "counterfoil review"
+    if not open_:
+        asked = yield from unanswered(run.waits_for)
+        open_, command = (asked, "counterfoil approve") if len(asked) == len(run.waits_for) else ((), "")
+    if open_:
         raise RunWaiting(
             f"run {run.run_id} waits for {', '.join(open_)}",
-            hint="settle it with `counterfoil review`, then run this again",
+            hint=f"answer with `{command}`, then run this again",
             run_id=run.run_id,
             cause=run.cause,
             waits_for=run.waits_for,

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeVar
 
+from counterfoil.abc import Policy
 from counterfoil.core.catalogue import Registry
 from counterfoil.core.values import to_json
 from counterfoil.errors import (
@@ -55,6 +56,7 @@ class RunHost:
     registry: Registry
     heartbeat: Heartbeat
     owner: str
+    policy: Policy | None = None
 
 
 def make_scope(
@@ -74,6 +76,7 @@ def make_scope(
         history=entered.history,
         terminal=entered.terminal,
         deadline_ms=host.ports.now_ms() + round((deadline_s or 0) * 1000) if live else None,
+        policy=host.policy,
     )
 
 
@@ -206,11 +209,15 @@ def _stopped(reason: RunCancelled) -> Exception:
     return RunStopped(str(reason), hint="its record says how far it came", terminal=reason.terminal)
 
 
+_UNDECIDED = "`counterfoil review ls` and `counterfoil recover`"
+
+
 def _waiting(left: Waits) -> RunWaiting:
     waits = f" for {', '.join(left.waits_for)}" if left.waits_for else ""
+    seen = "`counterfoil approve ls`" if left.cause == "approval" else _UNDECIDED
     return RunWaiting(
         f"the run waits{waits} ({left.cause})",
-        hint="see `counterfoil review ls` and `counterfoil recover`; then run the same code again",
+        hint=f"see {seen}; then run the same code again",
         cause=left.cause,
         waits_for=left.waits_for,
     )

@@ -126,6 +126,7 @@ class Desk:
             ),
             classification=spec.classification,
             principal=None if principal is None else principal.key_id,
+            policy_revision=spec.policy_revision,
             fencing_token=token,
             configuration=spec.configuration,
             worker=worker(),

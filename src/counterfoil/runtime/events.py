@@ -168,6 +168,7 @@ def run_started(
     configuration_digest: str,
     classification: str,
     principal: str | None,
+    policy_revision: str | None,
     fencing_token: int,
     configuration: Mapping[str, Any],
     worker: Mapping[str, Any],
@@ -180,6 +181,7 @@ def run_started(
         input=input_digest,
         configuration=configuration_digest,
         principal=principal,
+        policy_revision=policy_revision,
         fencing_token=fencing_token,
     )
     data["class"] = classification

@@ -9,6 +9,8 @@ from typing import Any
 from counterfoil.core.event import Draft
 from counterfoil.errors import (
     AccessError,
+    ApprovalDenied,
+    ApprovalMismatched,
     Divergence,
     EventIdReused,
     GuardFailed,
@@ -16,6 +18,7 @@ from counterfoil.errors import (
     InternalError,
     ModelFailed,
     PartialDuplicate,
+    PolicyDenied,
     RunCancelled,
     RunSuspended,
     StoreError,
@@ -82,6 +85,8 @@ def terminal_of(error: BaseException) -> str:
             return "shutdown"
         case ModelFailed():
             return "provider_failure"
+        case PolicyDenied() | ApprovalDenied() | ApprovalMismatched():
+            return "policy_stop"
         case WrongSequence() | GuardFailed() | EventIdReused() | PartialDuplicate():
             return "storage_conflict"
         case BaseExceptionGroup():

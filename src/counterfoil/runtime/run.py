@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, cast, overload
 
 from counterfoil.core.values import from_json, to_json
+from counterfoil.effects.decisions import Constrained, Decisions
 from counterfoil.errors import InvalidForm, NoRun, RunCancelled, RunClosed
 from counterfoil.flow.context import RunScope, ScopeToken, enter_scope, leave_scope
 from counterfoil.flow.drive import adrive, drive
@@ -233,6 +234,11 @@ class Run:
         to_json(output, "output")
         if self._known().terminal is None:
             self._output, self._chosen = output, terminal
+
+    @property
+    def constrained(self) -> list[Constrained]:
+        """Calls that a policy allowed with other arguments than the code gave, with both; in the order of proposal."""
+        return self._open_scope().part(Decisions).constrained
 
     def cancel(self, reason: str = "the run was cancelled") -> None:
         """End the run at its next call: it ends as ``cancelled``, and ``RunStopped`` leaves the block."""

@@ -43,6 +43,7 @@ class RunSpec:
     admission_id: str | None = None
     run_id: str | None = None
     wait_s: float = 0.0
+    policy_revision: str | None = None
 
     @property
     def message_bytes(self) -> bytes:

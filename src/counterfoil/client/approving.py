@@ -1,0 +1,170 @@
+"""Approvals of a ledger: the queue as a query, and answers in the name of a person (DESIGN 7, case X9)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from counterfoil.approvals.answer import Answered, answer_approval
+from counterfoil.approvals.events import Answer
+from counterfoil.approvals.rows import APPROVAL_ASSIGNEES, APPROVALS, person_index
+from counterfoil.approvals.standing import ApprovalStanding, standing_of
+from counterfoil.approvals.state import PENDING, STATES
+from counterfoil.client import reading
+from counterfoil.client.ports import LedgerPorts
+from counterfoil.core.ids import is_id
+from counterfoil.errors import AnsweredAlready, ApprovalNotFound, InvalidForm
+from counterfoil.flow.drafting import Person
+from counterfoil.flow.drive import drive
+from counterfoil.flow.event import Event
+from counterfoil.flow.requests import Events, RowOf
+from counterfoil.runtime.rows import ADMISSIONS, RUNS
+from counterfoil.runtime.state import FINISHED
+from counterfoil.store.rows import Key, Row
+
+PAGE_ROWS: Final = 500
+
+
+def state_now(row: Row, now_ms: int) -> str:
+    """The state as people see it: ``pending`` however many have to agree, ``expired`` once its time is over."""
+    approval = standing_of(row)
+    if approval.found.lapsed(now_ms):
+        return "expired"
+    return "pending" if approval.state in PENDING else approval.state
+
+
+def approval_rows(
+    ports: LedgerPorts,
+    *,
+    state: str | None = "pending",
+    assignee: str | None = None,
+    tool: str | None = None,
+    run_id: str | None = None,
+    stream_id: str | None = None,
+    overdue: bool = False,
+    after: str | None = None,
+    limit: int | None = None,
+) -> list[Row]:
+    """Rows of approvals that fit every filter, the oldest first; ``after`` is the last approval seen."""
+    if state is not None and state not in STATES:
+        raise InvalidForm(f"an approval is {', '.join(STATES)}", argument="state")
+    now_ms = ports.now_ms()
+    found: list[Row] = []
+    started = after is None
+    for row in _candidates(ports, state, assignee, run_id, stream_id):
+        if not started:
+            started = row["approval_id"] == after
+            continue
+        fits = (
+            row["tenant"] == ports.tenant
+            and state in (None, state_now(row, now_ms))
+            and tool in (None, row["tool"])
+            and run_id in (None, row["run_id"])
+            and stream_id in (None, row["stream_id"])
+            and (not overdue or (isinstance(due := row["due_at_ms"], int) and due < now_ms))
+        )
+        if fits:
+            found.append(row)
+        if limit is not None and len(found) >= limit:
+            break
+    return found
+
+
+def _candidates(
+    ports: LedgerPorts, state: str | None, assignee: str | None, run_id: str | None, stream_id: str | None
+) -> Iterator[Row]:
+    """Rows by the narrowest index that the filters allow."""
+    if assignee is not None:
+        yield from _waiting_for(ports, assignee)
+    elif run_id is not None:
+        yield from _pages(ports, "by_run", (run_id,), ("run_id", "requested_sequence"))
+    elif stream_id is not None:
+        yield from _pages(ports, "by_stream", (stream_id,), ("stream_id", "requested_sequence"))
+    elif state == "pending":
+        yield from _pages(
+            ports, "by_awaits", (ports.tenant, "answer"), ("tenant", "awaits", "requested_at_ms")
+        )
+    elif state in (None, "expired"):
+        # One that lapsed unseen still has the state of before.
+        yield from _pages(ports, "by_awaits", (ports.tenant,), ("tenant", "awaits", "requested_at_ms"))
+    else:
+        yield from _pages(ports, "by_state", (ports.tenant, state), ("tenant", "state", "requested_at_ms"))
+
+
+def _waiting_for(ports: LedgerPorts, name: str) -> Iterator[Row]:
+    prefix: Key = (ports.tenant, person_index(ports.index, name))
+    after: Key | None = None
+    while page := ports.store.select(APPROVAL_ASSIGNEES.name, None, prefix, after, PAGE_ROWS):
+        for assigned in page:
+            row = ports.store.get(APPROVALS.name, (assigned["approval_id"],))
+            if row is not None:
+                yield row
+        last = page[-1]
+        after = (last["tenant"], last["person_index"], last["approval_id"])
+
+
+def _pages(ports: LedgerPorts, index: str, prefix: Key, columns: tuple[str, ...]) -> Iterator[Row]:
+    after: Key | None = None
+    while page := ports.store.select(APPROVALS.name, index, prefix, after, PAGE_ROWS):
+        yield from page
+        after = tuple(page[-1][column] for column in (*columns, "approval_id"))
+
+
+def approval_row(ports: LedgerPorts, approval_id: str) -> Row:
+    """The row of one approval. Raises ``ApprovalNotFound``, also for one of another tenant."""
+    row = ports.store.get(APPROVALS.name, (approval_id,)) if is_id(approval_id, "apr") else None
+    if row is None or row["tenant"] != ports.tenant:
+        raise ApprovalNotFound(
+            f"there is no approval {approval_id} in this ledger",
+            hint="`counterfoil approve ls` lists them",
+            approval_id=approval_id,
+        )
+    return row
+
+
+def answer(ports: LedgerPorts, approval_id: str, said: Answer, *, by: str, comment: str) -> Answered:
+    """Answer in the name of the person ``by``; see :func:`counterfoil.approvals.answer.answer_approval`."""
+    approval = standing_of(approval_row(ports, approval_id))
+    run: Row | None = ports.read(RowOf(RUNS, (approval.run_id,)))
+    if said != "revoked" and run is not None and run["state"] == FINISHED:
+        raise AnsweredAlready(
+            f"the run that asked for approval {approval_id} has ended as {run['terminal']!s}",
+            hint="nothing would use an answer any more",
+            approval_id=approval_id,
+            state="ended",
+        )
+    person = Person(ports.subject_key(approval.stream_id, by), by)
+    flow = answer_approval(
+        approval_id, said, person=person, comment=comment, requesters=requesters(ports, approval, run)
+    )
+    return drive(flow, ports)
+
+
+def requesters(ports: LedgerPorts, approval: ApprovalStanding, run: Row | None) -> frozenset[str]:
+    """Keys of the people for whom the run acts: its principal, and who sent the input that it answers."""
+    if run is None:
+        return frozenset()
+    found: set[str] = set()
+    started = _event_at(ports, approval.stream_id, run["started_sequence"])
+    principal: Any = None if started is None else started.data.get("principal")
+    if isinstance(principal, str):
+        found.add(principal)
+    admission: Row | None = ports.read(RowOf(ADMISSIONS, (run["admission_id"],)))
+    sent = None if admission is None else _event_at(ports, approval.stream_id, admission["sequence"])
+    if sent is not None and sent.type == "admission.accepted":
+        # The stream key stands for a user whom nobody has named (FORMAT 3), and for no person who could answer.
+        found.add(sent.header.actor["id"])
+    return frozenset(found)
+
+
+def _event_at(ports: LedgerPorts, stream_id: str, sequence: Any) -> Event | None:
+    found = list(reading.stream_events(ports, stream_id, int(sequence) - 1, None, None, 1))
+    return found[0] if found else None
+
+
+def request_event(ports: LedgerPorts, row: Row) -> Event:
+    """The event that asked: what people were shown."""
+    found: list[Event] = ports.read(
+        Events(str(row["stream_id"]), after=int(row["requested_sequence"] or 1) - 1, limit=1)
+    )
+    return found[0]

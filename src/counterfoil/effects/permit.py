@@ -1,0 +1,34 @@
+"""Why a call may be made: nobody was asked, a policy allowed it, or a person did; and what is recorded with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from counterfoil.core.event import Draft
+from counterfoil.store.rows import Guard
+
+
+@dataclass(frozen=True, slots=True)
+class Permit:
+    """``drafts`` and ``guards`` belong into the append of the intention, so that an approval is used exactly once.
+
+    ``recorded`` are the arguments as allowed (None: as asked for), ``proposed`` those asked for where they differ.
+    ``effect_id`` None: the effect has no id yet.
+    """
+
+    effect_id: str | None = None
+    approval_id: str | None = None
+    recorded: Mapping[str, Any] | None = None
+    proposed: Mapping[str, Any] | None = None
+    drafts: tuple[Draft, ...] = ()
+    guards: tuple[Guard, ...] = ()
+
+    def spent(self) -> Permit:
+        """The same for a later attempt: its events are recorded."""
+        return replace(self, drafts=(), guards=())
+
+
+UNASKED: Final = Permit()
+"""Of a ledger without a policy."""

@@ -1,0 +1,291 @@
+"""Whether a call may be made: the policy is asked, then people if it says so, before anything is intended (DESIGN 7)."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from counterfoil.abc.policy import Policy, Ruling
+from counterfoil.approvals import events as asking
+from counterfoil.approvals.decide import judge_use
+from counterfoil.approvals.standing import ApprovalStanding, approval_now, approvals_of
+from counterfoil.core.event import Draft
+from counterfoil.effects import events
+from counterfoil.effects.attempt import append, append_patiently
+from counterfoil.effects.decisions import Decided
+from counterfoil.effects.permit import UNASKED, Permit
+from counterfoil.effects.refusals import (
+    denied_by,
+    is_refusal,
+    mismatched,
+    not_approved,
+    policy_denied,
+    refusal_of,
+    refused_call,
+)
+from counterfoil.effects.rulings import evaluate, request_of, ruled_content
+from counterfoil.errors import Fenced, GuardFailed
+from counterfoil.flow.context import RunScope
+from counterfoil.flow.event import Event
+from counterfoil.flow.requests import Flow, NewId, Now, Wait
+from counterfoil.store.rows import Guard
+
+if TYPE_CHECKING:
+    from counterfoil.effects.perform import Asked
+
+
+def recorded_refusal(asked: Asked) -> Event | None:
+    """The refusal that this very call was handed in an earlier entry of the run."""
+    decided = asked.decisions.of(asked.identity.key_index, asked.tool) if asked.decisions else None
+    if decided is None:
+        return None
+    event = asked.past.calls(decided.effect_id).failure(asked.number)
+    if event is None or not is_refusal(event):
+        return None
+    return event if refused_call(event) in (None, asked.binding(decided.effect_id)) else None
+
+
+def hand_out_refusal(asked: Asked, event: Event) -> None:
+    """Raise the refusal of an earlier entry again; nothing is recorded."""
+    raise refusal_of(event, asked.tool.name)
+
+
+def permitted(asked: Asked, effect_id: str | None = None) -> Flow[Permit]:
+    """Why this call may be made. ``effect_id`` is the effect's if it has been intended before.
+
+    Without a policy, and without a decision on record, nothing is read and nothing recorded. Raises ``PolicyDenied``,
+    ``PolicyFailed``, ``ApprovalDenied``, ``ApprovalMismatched``, or parks the run until people have answered.
+    """
+    if asked.scope.policy is None and not asked.decisions:
+        return UNASKED
+    with asked.decisions.deciding(asked.identity.key_index, asked.tool.name):
+        while True:
+            try:
+                return (yield from _Permitting(asked, effect_id).permit())
+            except GuardFailed:
+                # The approval was answered, taken back or used between looking and writing: look again.
+                continue
+            except Fenced as fenced:
+                raise asked.scope.latch(asked.scope.lost()) from fenced
+
+
+class _Permitting:
+    """One look at what may be done about a call."""
+
+    def __init__(self, asked: Asked, effect_id: str | None) -> None:
+        self.asked: Asked = asked
+        self.scope: RunScope = asked.scope
+        self.policy: Policy | None = asked.scope.policy
+        self.decided: Decided | None = asked.decisions.of(asked.identity.key_index, asked.tool)
+        if self.decided is not None:
+            effect_id = effect_id or self.decided.effect_id
+        self.effect_id: str = effect_id or ""
+
+    def permit(self) -> Flow[Permit]:
+        if not self.effect_id:
+            self.effect_id = yield NewId("eff")
+        decided = self.decided
+        if decided is not None and decided.approval_id is not None:
+            found = yield from self._by_approval(decided, decided.approval_id)
+            if found is not None:
+                return found
+        elif decided is not None and decided.outcome != "deny" and self._rules_still(decided):
+            return self._allowed(decided)
+        if self.policy is None:
+            return Permit(self.effect_id)
+        return (yield from self._propose())
+
+    def _rules_still(self, decided: Decided) -> bool:
+        """Whether a ruling is about this call and of the policy in force; without one the recorded ruling stands."""
+        if decided.identity != self.asked.identity:
+            return False
+        return self.policy is None or (decided.policy, decided.revision) == (
+            self.policy.name,
+            self.policy.revision,
+        )
+
+    def _allowed(self, decided: Decided) -> Permit:
+        if decided.recorded is None:
+            return Permit(self.effect_id)
+        return Permit(self.effect_id, recorded=decided.recorded, proposed=self.asked.recorded)
+
+    # ---- the policy ----------------------------------------------------------------------------------------------
+
+    def _propose(self) -> Flow[Permit]:
+        """Ask the policy about this call as it is now, and do as it says."""
+        asked, scope = self.asked, self.scope
+        scope.frontier(f"a decision about {asked.tool.name}", approved=True)
+        ruling = yield from evaluate(asked, self.effect_id)
+        binding = asked.binding(self.effect_id)
+        proposed = events.decision_proposed(
+            scope,
+            self.effect_id,
+            asked.tool.name,
+            asked.tool.version,
+            binding,
+            asked.recorded,
+            asked.occurrence,
+        )
+        new = Decided(self.effect_id, asked.tool.name, asked.identity, binding)
+        return (yield from self._carry_out(ruling, new, proposed))
+
+    def _carry_out(self, ruling: Ruling, new: Decided, *before: Draft) -> Flow[Permit]:
+        assert self.policy is not None
+        new.policy, new.revision = self.policy.name, self.policy.revision
+        new.outcome, new.rules = ruling.outcome, ruling.rules
+        evaluated = self._evaluated(ruling, new)
+        match ruling.outcome:
+            case "deny":
+                raise (yield from self._denied(ruling, new, (*before, evaluated)))
+            case "ask":
+                return (yield from self._ask(ruling, new, (*before, evaluated)))
+            case _:
+                self.asked.decisions.keep(new)
+                return replace(self._allowed(new), drafts=(*before, evaluated))
+
+    def _evaluated(self, ruling: Ruling, new: Decided) -> Draft:
+        assert self.policy is not None
+        asked, binding = self.asked, new.binding
+        if ruling.outcome == "constrain":
+            assert ruling.arguments is not None
+            new.proposed, new.recorded = asked.recorded, ruling.arguments
+            binding = asked.binding(self.effect_id, new.recorded)
+        content = ruled_content(asked, self.policy, ruling)
+        return events.policy_evaluated(
+            self.scope, self.effect_id, (new.policy, new.revision), ruling, binding, content
+        )
+
+    def _denied(self, ruling: Ruling, new: Decided, drafts: tuple[Draft, ...]) -> Flow[Exception]:
+        yield from self._append(*drafts)
+        asked = self.asked
+        asked.decisions.keep(new)
+        asked.past.calls(self.effect_id).failed_here += 1
+        return policy_denied(
+            self.effect_id, asked.tool.name, new.policy, new.revision, ruling.rules, ruling.reasons
+        )
+
+    # ---- people --------------------------------------------------------------------------------------------------
+
+    def _ask(self, ruling: Ruling, new: Decided, drafts: tuple[Draft, ...]) -> Flow[Permit]:
+        """Use a permission that was given for the whole run, or ask for one and wait."""
+        wide = yield from self._for_the_run()
+        if wide is not None:
+            self.asked.decisions.keep(new)
+            return self._used(wide, drafts)
+        approval_id: str = yield NewId("apr")
+        now: int = yield Now()
+        request = request_of(self.asked, self.effect_id, new.binding, approval_id, ruling, now)
+        yield from self._append(*drafts, asking.requested(self.scope, request))
+        new.approval_id = approval_id
+        self.asked.decisions.keep(new)
+        self.asked.decisions.for_the_run |= request.scope == "run"
+        raise (yield from self._wait(approval_id))
+
+    def _wait(self, approval_id: str) -> Flow[BaseException]:
+        """Park the run; calls that came together with this one get their turn to ask, or to be made, first."""
+        yield Wait(0)
+        tool = self.asked.tool.name
+        return self.scope.suspend(
+            f"the call of {tool} waits for approval {approval_id}", cause="approval", waits_for=(approval_id,)
+        )
+
+    def _by_approval(self, decided: Decided, approval_id: str) -> Flow[Permit | None]:
+        """What the approval that was asked for this call says; None when the call has to be judged anew."""
+        approval = yield from approval_now(approval_id)
+        if approval is None:
+            return None
+        now: int = yield Now()
+        bound = self.asked.binding(self.effect_id)
+        same_call = bound == approval.binding
+        match judge_use(approval.found, same_call=same_call, now_ms=now):
+            case "wait":
+                raise (yield from self._wait(approval_id))
+            case "use":
+                return (yield from self._use(decided, approval))
+            case "used":
+                return Permit(self.effect_id, approval_id) if same_call else None
+            case "mismatch":
+                raise (yield from self._mismatched(approval, bound))
+            case "expire":
+                expired = asking.expired(self.scope, approval_id, approval.effect_id)
+                yield from self._append(expired, guards=(approval.unchanged,))
+                raise self._lapsed(decided, approval_id)
+            case "refused" if approval.state == "expired":
+                raise self._lapsed(decided, approval_id)
+            case "refused":
+                if not same_call:
+                    return None
+                self.asked.past.calls(self.effect_id).denied_here += 1
+                raise denied_by(approval, self.asked.tool.name)
+
+    def _use(self, decided: Decided, approval: ApprovalStanding) -> Flow[Permit]:
+        """Granted: used in the append of the intention, unless a policy that has changed since says otherwise."""
+        if self._rules_still(decided):
+            return self._used(approval)
+        self.scope.frontier(f"a decision about {self.asked.tool.name}", approved=True)
+        ruling = yield from evaluate(self.asked, self.effect_id)
+        if ruling.outcome in ("allow", "ask"):
+            assert self.policy is not None
+            new = replace(decided, policy=self.policy.name, revision=self.policy.revision, outcome="ask")
+            evaluated = self._evaluated(ruling, new)
+            return self._used(approval, (evaluated,))
+        return (yield from self._carry_out(ruling, replace(decided, approval_id=None)))
+
+    def _used(self, approval: ApprovalStanding, drafts: tuple[Draft, ...] = ()) -> Permit:
+        consumed = asking.consumed(self.scope, approval.approval_id, self.effect_id)
+        # What was shown to people is what is sent, whatever became of the caller's own objects since.
+        return Permit(
+            self.effect_id,
+            approval.approval_id,
+            recorded=self.asked.recorded,
+            drafts=(*drafts, consumed),
+            guards=(approval.unchanged,),
+        )
+
+    def _for_the_run(self) -> Flow[ApprovalStanding | None]:
+        """A permission for every call of this run with these arguments. Bindings of two effects cannot be compared."""
+        asked = self.asked
+        if not asked.decisions.for_the_run or asked.artifacts:
+            return None
+        now: int = yield Now()
+        wanted = (asked.tool.name, asked.tool.version, asked.identity.arguments_index)
+        for approval in (yield from approvals_of(self.scope.run_id)):
+            given = approval.scope == "run" and approval.state in ("granted", "consumed")
+            lapsed = approval.expires_at_ms is not None and now >= approval.expires_at_ms
+            if (
+                given
+                and not lapsed
+                and (approval.tool, approval.tool_version, approval.arguments_index) == wanted
+            ):
+                return approval
+        return None
+
+    def _mismatched(self, approval: ApprovalStanding, found: str) -> Flow[Exception]:
+        asked = self.asked
+        changed = {
+            "tool": asked.tool.name,
+            "tool_version": asked.tool.version,
+            "arguments": asked.recorded,
+            "artifacts": list(asked.artifacts),
+        }
+        draft = asking.mismatched(
+            self.scope, approval.approval_id, approval.effect_id, approval.binding, found, changed
+        )
+        yield from self._append(draft)
+        asked.past.calls(self.effect_id).failed_here += 1
+        return mismatched(approval.approval_id, approval.effect_id, asked.tool.name)
+
+    def _lapsed(self, decided: Decided, approval_id: str) -> Exception:
+        decided.approval_id, decided.outcome = None, "deny"
+        self.asked.past.calls(self.effect_id).failed_here += 1
+        return not_approved(approval_id, self.effect_id, self.asked.tool.name, "expired")
+
+    # ---- recording -----------------------------------------------------------------------------------------------
+
+    def _append(self, *drafts: Draft, guards: tuple[Guard, ...] = ()) -> Flow[None]:
+        """Record a decision that leads to no intention now."""
+        if self.asked.handle.left:
+            raise asyncio.CancelledError
+        self.scope.frontier(f"a decision about {self.asked.tool.name}", approved=True)
+        yield from append_patiently(append(self.scope, drafts, *guards))
