@@ -9,7 +9,15 @@ from counterfoil.core.canonical import decode
 from counterfoil.core.event import Header
 from counterfoil.core.genesis import Genesis
 from counterfoil.core.records import open_record
-from counterfoil.errors import ContentDamaged, KeyDamaged, KeyMissing, KeyStoreMissing, KeyWithheld
+from counterfoil.errors import (
+    ContentDamaged,
+    InputError,
+    KeyDamaged,
+    KeyMissing,
+    KeyStoreMissing,
+    KeyWithheld,
+    NotFoundError,
+)
 from counterfoil.flow.event import ContentState, Opened
 from counterfoil.store.facts import resolved
 from counterfoil.store.unit import StoredEvent
@@ -43,7 +51,10 @@ def _open_part(
 ) -> tuple[ContentState, Mapping[str, Any] | None, str]:
     reference = header.content[number]
     record = stored.content[number] if number < len(stored.content) else None
-    genesis = ports.genesis(stored.stream_id)
+    try:
+        genesis = ports.genesis(stored.stream_id)
+    except (InputError, NotFoundError) as error:
+        return "damaged", None, f"the genesis of its stream cannot be read: {error.message}"
     if record is None:
         why = f"the record of part {number} is not in the store"
         return _gone(ports, genesis, header, reference.key, why)
