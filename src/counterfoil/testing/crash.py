@@ -169,10 +169,11 @@ class MortalStore:
 class World:
     """A ledger that several workers live and die on, with a clock moved by hand.
 
-    ``directory`` None keeps it in memory; otherwise it lies there, and every worker opens it anew.
+    ``directory`` None keeps it in memory; otherwise it lies there, in a directory or at the address of a server, and
+    every worker opens it anew.
     """
 
-    def __init__(self, directory: Path | None = None) -> None:
+    def __init__(self, directory: Path | str | None = None) -> None:
         from counterfoil.client.features import TABLES
         from counterfoil.client.place import MEMORY, open_parts
 
@@ -247,12 +248,13 @@ class Matrix:
 def run_matrix(
     make: Callable[[], Scenario],
     *,
-    directory: Path | None = None,
+    directory: Path | str | None = None,
     choose: Callable[[list[CrashPoint]], list[CrashPoint]] = list,
 ) -> Matrix:
     """Stop a scenario before and after every request, recover, and check; returns the points.
 
-    ``directory`` (a fresh one) tries it on SQLite, ``choose`` picks some of the points where all would take long.
+    ``directory`` (a fresh one) tries it on SQLite, or on PostgreSQL when it is an address that ends with the name of a
+    schema, which each point's own name is added to. ``choose`` picks some of the points where all would take long.
     An assertion that fails is raised with a note that names the point.
     """
     points = choose(points_of(make, _place(directory, "count")))
@@ -265,7 +267,7 @@ def run_matrix(
     return Matrix(tuple(points))
 
 
-def points_of(make: Callable[[], Scenario], directory: Path | None = None) -> list[CrashPoint]:
+def points_of(make: Callable[[], Scenario], directory: Path | str | None = None) -> list[CrashPoint]:
     """Every point at which the scenario's work can be stopped, from an undisturbed pass that must end well itself."""
     scenario = make()
     with _world(directory) as world:
@@ -277,7 +279,7 @@ def points_of(make: Callable[[], Scenario], directory: Path | None = None) -> li
     return [CrashPoint(number, when, what) for number, what in enumerate(life.requests, 1) for when in whens]
 
 
-def _try(scenario: Scenario, point: CrashPoint, directory: Path | None) -> None:
+def _try(scenario: Scenario, point: CrashPoint, directory: Path | str | None) -> None:
     with _world(directory) as world:
         scenario.prepare(world)
         life = Life(point)
@@ -332,7 +334,7 @@ def _is_crash(error: BaseException | None) -> bool:
 
 
 @contextmanager
-def _world(directory: Path | None) -> Iterator[World]:
+def _world(directory: Path | str | None) -> Iterator[World]:
     with own_tools():
         world = World(directory)
         try:
@@ -341,5 +343,7 @@ def _world(directory: Path | None) -> Iterator[World]:
             world.close()
 
 
-def _place(directory: Path | None, name: str) -> Path | None:
+def _place(directory: Path | str | None, name: str) -> Path | str | None:
+    if isinstance(directory, str):
+        return f"{directory}_{name.replace('-', '_')}"
     return None if directory is None else directory / name
