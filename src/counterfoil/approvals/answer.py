@@ -36,7 +36,13 @@ class Answered:
 
 
 def answer_approval(
-    approval_id: str, answer: Answer, *, person: Person, comment: str = "", requesters: Collection[str] = ()
+    approval_id: str,
+    answer: Answer,
+    *,
+    person: Person,
+    comment: str = "",
+    requesters: Collection[str] = (),
+    run_ended: bool = False,
 ) -> Flow[Answered]:
     """Record a person's answer. ``requesters`` are the key ids of those for whom the run acts.
 
@@ -49,7 +55,7 @@ def answer_approval(
         approval = yield from approval_now(approval_id)
         if approval is None:
             raise ApprovalNotFound(f"there is no approval {approval_id}", approval_id=approval_id)
-        judged = yield from _judged(approval, answer, person, requesters)
+        judged = yield from _judged(approval, answer, person, requesters, run_ended)
         if judged == "same":
             return _answered(approval, answer, repeated=True)
         if judged not in ("record", "expire"):
@@ -69,7 +75,11 @@ def answer_approval(
 
 
 def _judged(
-    approval: ApprovalStanding, answer: Answer, person: Person, requesters: Collection[str]
+    approval: ApprovalStanding,
+    answer: Answer,
+    person: Person,
+    requesters: Collection[str],
+    run_ended: bool,
 ) -> Flow[str]:
     now: int = yield Now()
     asked: list[Event] = yield Read(
@@ -84,6 +94,7 @@ def _judged(
         before=_answers_of(person, approval.approval_id, given),
         by_requester=person.key.key_id in requesters,
         may_answer=_may_answer(asked[0], answer, person),
+        run_ended=run_ended,
         now_ms=now,
     )
 
@@ -146,6 +157,13 @@ def _refuse(approval: ApprovalStanding, judged: str) -> NoReturn:
             raise ApproverRefused(
                 f"approval {approval.approval_id} waits for the people it names, and this is not one of them",
                 hint="`counterfoil approve show` names them",
+                **about,
+            )
+        case "ended":
+            raise AnsweredAlready(
+                f"the run that asked for approval {approval.approval_id} has ended",
+                hint="nothing would use an answer any more",
+                state="ended",
                 **about,
             )
         case _:

@@ -41,7 +41,7 @@ def judge_use(found: Found, *, same_call: bool, now_ms: int) -> Use:
     return "used" if found.state == "consumed" else "refused"
 
 
-Judged = Literal["record", "same", "closed", "expire", "requester", "stranger"]
+Judged = Literal["record", "same", "closed", "ended", "expire", "requester", "stranger"]
 
 
 def judge_answer(
@@ -51,6 +51,7 @@ def judge_answer(
     before: Collection[Answer],
     by_requester: bool,
     may_answer: bool,
+    run_ended: bool,
     now_ms: int,
 ) -> Judged:
     """Whether an answer counts. ``before`` are the answers this person has given already.
@@ -62,6 +63,8 @@ def judge_answer(
         return "same"
     if found.lapsed(now_ms):
         return "expire"
+    if run_ended and answer != "revoked":
+        return "ended"
     if answer == "revoked":
         reusable = found.scope == "run" and found.state == "consumed"
         return "record" if found.state in OPEN or reusable else "closed"

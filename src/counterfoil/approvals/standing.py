@@ -9,7 +9,7 @@ from typing import Any, cast
 from counterfoil.abc.policy import ApprovalScope
 from counterfoil.approvals.decide import Found
 from counterfoil.approvals.rows import APPROVALS
-from counterfoil.approvals.state import PENDING
+from counterfoil.approvals.state import OPEN, PENDING
 from counterfoil.flow.requests import Flow, Now, Read, RowOf, Rows
 from counterfoil.store.rows import Row, RowIs
 
@@ -62,6 +62,12 @@ def approvals_of(run_id: str) -> Flow[list[ApprovalStanding]]:
     """The run's approvals in the order in which they were asked for."""
     found: list[Row] = yield Read(Rows(APPROVALS.name, "by_run", (run_id,), APPROVALS_MAX))
     return [standing_of(row) for row in found]
+
+
+def open_approvals(run_id: str) -> Flow[list[ApprovalStanding]]:
+    """The run's approvals that could still be used: what lapses when it ends."""
+    found = yield from approvals_of(run_id)
+    return [approval for approval in found if approval.state in OPEN]
 
 
 def unanswered(waits_for: Iterable[str]) -> Flow[tuple[str, ...]]:

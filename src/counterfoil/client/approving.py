@@ -13,7 +13,7 @@ from counterfoil.approvals.state import PENDING, STATES
 from counterfoil.client import reading
 from counterfoil.client.ports import LedgerPorts
 from counterfoil.core.ids import is_id
-from counterfoil.errors import AnsweredAlready, ApprovalNotFound, InvalidForm
+from counterfoil.errors import ApprovalNotFound, InvalidForm
 from counterfoil.flow.drafting import Person
 from counterfoil.flow.drive import drive
 from counterfoil.flow.event import Event
@@ -50,18 +50,16 @@ def approval_rows(
         raise InvalidForm(f"an approval is {', '.join(STATES)}", argument="state")
     now_ms = ports.now_ms()
     found: list[Row] = []
-    started = after is None
-    for row in _candidates(ports, state, assignee, run_id, stream_id):
-        if not started:
-            started = row["approval_id"] == after
-            continue
+    start = None if after is None else approval_row(ports, after)
+    for row in _candidates(ports, start, state, assignee, run_id, stream_id):
+        due = row["due_at_ms"]
         fits = (
             row["tenant"] == ports.tenant
             and state in (None, state_now(row, now_ms))
             and tool in (None, row["tool"])
             and run_id in (None, row["run_id"])
             and stream_id in (None, row["stream_id"])
-            and (not overdue or (isinstance(due := row["due_at_ms"], int) and due < now_ms))
+            and (not overdue or (isinstance(due, int) and due < now_ms))
         )
         if fits:
             found.append(row)
@@ -71,43 +69,51 @@ def approval_rows(
 
 
 def _candidates(
-    ports: LedgerPorts, state: str | None, assignee: str | None, run_id: str | None, stream_id: str | None
+    ports: LedgerPorts,
+    start: Row | None,
+    state: str | None,
+    assignee: str | None,
+    run_id: str | None,
+    stream_id: str | None,
 ) -> Iterator[Row]:
-    """Rows by the narrowest index that the filters allow."""
+    """Rows by the narrowest index that the filters allow, those after ``start``."""
     if assignee is not None:
-        yield from _waiting_for(ports, assignee)
-    elif run_id is not None:
-        yield from _pages(ports, "by_run", (run_id,), ("run_id", "requested_sequence"))
-    elif stream_id is not None:
-        yield from _pages(ports, "by_stream", (stream_id,), ("stream_id", "requested_sequence"))
-    elif state == "pending":
-        yield from _pages(
-            ports, "by_awaits", (ports.tenant, "answer"), ("tenant", "awaits", "requested_at_ms")
-        )
-    elif state in (None, "expired"):
-        # One that lapsed unseen still has the state of before.
-        yield from _pages(ports, "by_awaits", (ports.tenant,), ("tenant", "awaits", "requested_at_ms"))
-    else:
-        yield from _pages(ports, "by_state", (ports.tenant, state), ("tenant", "state", "requested_at_ms"))
+        return _waiting_for(ports, start, assignee)
+    if run_id is not None:
+        return _pages(ports, start, "by_run", (run_id,), ("requested_sequence",))
+    if stream_id is not None:
+        return _pages(ports, start, "by_stream", (stream_id,), ("requested_sequence",))
+    if state == "pending":
+        return _pages(ports, start, "by_awaits", (ports.tenant, "answer"), ("requested_at_ms",))
+    if state in (None, "expired"):
+        # By id, which is by time; an approval that lapsed unseen still has the state of before.
+        return _pages(ports, start, None, (), ())
+    return _pages(ports, start, "by_state", (ports.tenant, state), ("requested_at_ms",))
 
 
-def _waiting_for(ports: LedgerPorts, name: str) -> Iterator[Row]:
+def _waiting_for(ports: LedgerPorts, start: Row | None, name: str) -> Iterator[Row]:
     prefix: Key = (ports.tenant, person_index(ports.index, name))
-    after: Key | None = None
+    after: Key | None = None if start is None else (*prefix, start["approval_id"])
     while page := ports.store.select(APPROVAL_ASSIGNEES.name, None, prefix, after, PAGE_ROWS):
         for assigned in page:
             row = ports.store.get(APPROVALS.name, (assigned["approval_id"],))
             if row is not None:
                 yield row
-        last = page[-1]
-        after = (last["tenant"], last["person_index"], last["approval_id"])
+        after = (*prefix, page[-1]["approval_id"])
 
 
-def _pages(ports: LedgerPorts, index: str, prefix: Key, columns: tuple[str, ...]) -> Iterator[Row]:
-    after: Key | None = None
+def _pages(
+    ports: LedgerPorts, start: Row | None, index: str | None, prefix: Key, columns: tuple[str, ...]
+) -> Iterator[Row]:
+    """``columns`` are those of the index behind the prefix; the key comes last."""
+
+    def place(row: Row) -> Key:
+        return (*prefix, *(row[column] for column in columns), row["approval_id"])
+
+    after = None if start is None else place(start)
     while page := ports.store.select(APPROVALS.name, index, prefix, after, PAGE_ROWS):
         yield from page
-        after = tuple(page[-1][column] for column in (*columns, "approval_id"))
+        after = place(page[-1])
 
 
 def approval_row(ports: LedgerPorts, approval_id: str) -> Row:
@@ -126,16 +132,14 @@ def answer(ports: LedgerPorts, approval_id: str, said: Answer, *, by: str, comme
     """Answer in the name of the person ``by``; see :func:`counterfoil.approvals.answer.answer_approval`."""
     approval = standing_of(approval_row(ports, approval_id))
     run: Row | None = ports.read(RowOf(RUNS, (approval.run_id,)))
-    if said != "revoked" and run is not None and run["state"] == FINISHED:
-        raise AnsweredAlready(
-            f"the run that asked for approval {approval_id} has ended as {run['terminal']!s}",
-            hint="nothing would use an answer any more",
-            approval_id=approval_id,
-            state="ended",
-        )
     person = Person(ports.subject_key(approval.stream_id, by), by)
     flow = answer_approval(
-        approval_id, said, person=person, comment=comment, requesters=requesters(ports, approval, run)
+        approval_id,
+        said,
+        person=person,
+        comment=comment,
+        requesters=requesters(ports, approval, run),
+        run_ended=run is not None and run["state"] == FINISHED,
     )
     return drive(flow, ports)
 

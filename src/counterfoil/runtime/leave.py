@@ -6,7 +6,10 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
+from counterfoil.approvals.events import expired
+from counterfoil.approvals.standing import open_approvals
 from counterfoil.core.event import Draft
+from counterfoil.effects.decisions import Decisions
 from counterfoil.errors import (
     AccessError,
     ApprovalDenied,
@@ -128,8 +131,9 @@ def end_flow(
             error=None if error is None else error_content(error),
         )
         released = yield from _released(scope)
+        lapsed = yield from _lapsed(scope)
         try:
-            yield from record(scope, draft(scope, said), *released, expected=at(head.sequence))
+            yield from record(scope, *lapsed, draft(scope, said), *released, expected=at(head.sequence))
         except WrongSequence:
             continue
         return Ended(terminal)
@@ -138,6 +142,14 @@ def end_flow(
         hint="the run is open; run the same code again",
         run_id=scope.run_id,
     )
+
+
+def _lapsed(scope: RunScope) -> Flow[list[Draft]]:
+    """What people were asked and nobody will use any more; a run that asked nobody reads nothing."""
+    if not scope.part(Decisions):
+        return []
+    approvals = yield from open_approvals(scope.run_id)
+    return [expired(scope, approval.approval_id, approval.effect_id) for approval in approvals]
 
 
 def rest_flow(scope: RunScope, cause: events.WaitCause, waits_for: tuple[str, ...], note: str) -> Flow[Waits]:
