@@ -194,6 +194,7 @@ def _supersede(desk: Desk, old: RunState) -> Flow[Entered]:
     if old.admission_id is not None:
         superseded = events.admission_superseded(old.admission_id, old.run_id, desk.admission_id)
         drafts.append(desk.draft(superseded))
+    drafts += yield from desk.lapsing(old)
     drafts.append(desk.draft(events.run_finished("superseded", tally_of(record).data), old.run_id))
     drafts.append(desk.started(run_id, desk.seen.token + 1))
     if desk.seen.lease is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from counterfoil.approvals.standing import open_approvals
 from counterfoil.core import canonical
 from counterfoil.core.event import Draft
 from counterfoil.core.genesis import Genesis
@@ -138,7 +139,16 @@ class Desk:
         if run is None:
             return []
         said = yield from parked(self.stream_id, run)
-        return [self.draft(said, run.run_id)]
+        lapsed = [] if said.type == "run.suspended" else (yield from self.lapsing(run))
+        return [*lapsed, self.draft(said, run.run_id)]
+
+    def lapsing(self, run: RunState) -> Flow[list[Draft]]:
+        """What people were asked for a run that ends now; nobody will use an answer any more."""
+        asked = yield from open_approvals(run.run_id)
+        return [
+            self.draft(events.approval_expired(approval.approval_id, approval.effect_id), run.run_id)
+            for approval in asked
+        ]
 
     # ---- writing ----
 

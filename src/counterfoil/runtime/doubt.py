@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from counterfoil.approvals.standing import open_approvals
 from counterfoil.effects.rows import EFFECTS, OPEN_STATES, REVIEWS
 from counterfoil.effects.state import IN_REVIEW
 from counterfoil.flow.requests import Events, Flow, Read, RowOf, Rows
@@ -50,6 +51,16 @@ def open_reviews(waits_for: Iterable[str]) -> Flow[tuple[str, ...]]:
     return tuple(found)
 
 
+def _left_waiting(run_id: str) -> Flow[tuple[WaitCause, tuple[str, ...]]]:
+    """What a run waits for whose worker could not say so itself; its input at least."""
+    effects = yield from open_effects(run_id)
+    if effects:
+        return waiting_on(effects)
+    asked = yield from open_approvals(run_id)
+    waits_for = tuple(approval.approval_id for approval in asked[:WAITS_MAX])
+    return ("approval", waits_for) if waits_for else ("input", ())
+
+
 def parked(stream_id: str, run: RunState) -> Flow[Said]:
     """What becomes of a run whose worker vanished, when another input takes the slot.
 
@@ -57,8 +68,7 @@ def parked(stream_id: str, run: RunState) -> Flow[Said]:
     ``interrupted``; what it left in doubt is recovered all the same (DESIGN 6).
     """
     if run.resumable:
-        effects = yield from open_effects(run.run_id)
-        cause, waits_for = waiting_on(effects) if effects else ("input", ())
+        cause, waits_for = yield from _left_waiting(run.run_id)
         return events.run_suspended(cause, waits_for, "its worker vanished; another input took the slot")
     record = yield Read(Events(stream_id, types=COUNTED_TYPES, run_id=run.run_id))
     return events.run_finished("interrupted", tally_of(record).data)

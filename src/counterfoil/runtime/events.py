@@ -108,6 +108,14 @@ def subject_linked(key: KeyMaterial, subject: str) -> Said:
     return Said("subject.linked", {"key": key.key_id, "role": "about"}, {"subject": subject}, key)
 
 
+# ---- approval ----------------------------------------------------------------------------------------------------
+
+
+def approval_expired(approval_id: str, effect_id: str) -> Said:
+    """The run that would have used it ends."""
+    return Said("approval.expired", {"approval_id": approval_id, "effect_id": effect_id})
+
+
 # ---- admission ---------------------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,103 @@
+"""A run waits for people: for days, through other inputs, a closed handle and another process (DESIGN 6 and 7, X9)."""
+
+from __future__ import annotations
+
+import pytest
+
+import counterfoil
+from counterfoil import RunWaiting
+from counterfoil.effects.registry import own_tools
+from counterfoil.testing.crash import LifeUntil, World, live
+from counterfoil.testing.truth import check_truth
+from tests.approving import Shop, policy
+
+DAY_MS = 86_400_000
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def world(request, tmp_path):
+    with own_tools():
+        world = World(None if request.param == "memory" else tmp_path / "ledger")
+        yield world
+        world.close()
+
+
+def test_a_run_waits_three_days_while_two_more_inputs_are_served_and_then_sends_once(world):
+    shop = Shop(world.open(), policy(due_s=86_400, expires_s=7 * 86_400))
+    approval = shop.waits(80, "o-1")
+    for day, order in enumerate(["o-2", "o-3"], 1):
+        world.clock.advance(DAY_MS)
+        assert shop.serve(day, order)["order"] == order
+    world.clock.advance(DAY_MS)
+    assert [row["approval_id"] for row in shop.ledger.approvals(overdue=True)] == [approval]
+    shop.ledger.approve(approval, by="Ines")
+    assert shop.serve(80, "o-1")["amount"] == 80
+    assert shop.serve(80, "o-1")["amount"] == 80
+    assert [dict(entry.what)["order"] for entry in shop.provider.book] == ["o-2", "o-3", "o-1"]
+    assert {row["terminal"] for row in shop.ledger.runs("case")} == {"success"}
+    check_truth(shop.ledger)
+
+
+def test_pending_questions_are_a_query_after_a_restart_and_answered_by_another_process(world):
+    shop = Shop(world.open())
+    live(
+        world,
+        LifeUntil("append decision.proposed"),
+        lambda ledger: (shop.use(ledger, policy()), shop.serve()),
+    )
+    world.time_passes()
+    desk = world.open()
+    (row,) = desk.approvals()
+    desk.approve(str(row["approval_id"]), by="Ines")
+    shop.use(world.open(), policy())
+    assert shop.serve()["amount"] == 80
+    assert shop.provider.booked() == 1
+    check_truth(shop.ledger)
+
+
+def test_a_run_whose_worker_vanished_while_it_asked_steps_aside_for_the_next_input(world):
+    shop = Shop(world.open())
+    live(
+        world,
+        LifeUntil("append decision.proposed"),
+        lambda ledger: (shop.use(ledger, policy()), shop.serve()),
+    )
+    world.time_passes()
+    shop.use(world.open(), policy())
+    assert shop.serve(10, "o-2")["order"] == "o-2"
+    (waits,) = shop.ledger.runs("case", state="suspended")
+    (row,) = shop.ledger.approvals()
+    assert (waits["cause"], waits["waits_for"]) == ("approval", row["approval_id"])
+
+
+def test_without_a_policy_nothing_is_recorded_that_was_not_before(world):
+    shop = Shop(world.open())
+    shop.ledger.policy = None
+    shop.serve()
+    assert shop.types() == ["effect.intended", "effect.observed"]
+    (intended,) = shop.ledger.events("case", types=["effect.intended"])
+    assert set(intended.content) == {"arguments", "idempotency_key", "target"}
+
+
+def test_an_async_agent_waits_and_goes_on_like_any_other(world):
+    import asyncio
+
+    ledger = world.open()
+    ledger.policy = policy()
+    sent = []
+
+    @counterfoil.effect("pay", version="1", touches={"money"}, doubt=counterfoil.by_key())
+    async def pay(amount: int, *, idempotency_key: str = "") -> int:
+        sent.append(amount)
+        return amount
+
+    async def agent():
+        async with ledger.run("agent", conversation="case", message="m", dedupe="m"):
+            return await pay(80)
+
+    with pytest.raises(RunWaiting):
+        asyncio.run(agent())
+    ledger.approve(str(ledger.approvals()[0]["approval_id"]), by="Ines")
+    assert asyncio.run(agent()) == 80
+    assert asyncio.run(agent()) == 80
+    assert sent == [80]
