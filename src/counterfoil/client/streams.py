@@ -14,9 +14,7 @@ from counterfoil.core.genesis import ContentMode, Genesis, make_genesis
 from counterfoil.core.ids import make_id
 from counterfoil.errors import StreamExists, WrongSequence
 from counterfoil.flow.requests import Entry, UnitDraft
-from counterfoil.store.unit import ANY, NONE
-
-SYSTEM_KINDS: Final = ("access", "config", "retention", "keys", "archive", "seals")
+from counterfoil.store.unit import NONE
 
 ACTOR: Final = {"type": "system", "id": "counterfoil"}
 
@@ -57,15 +55,6 @@ class SystemStreams:
             began = self._draft("keys.rotated", {"epoch_from": 0, "epoch_to": 1, "keys": 0}, held)
             entries.append(self._new("keys", (began,)))
         self._append(entries)
-
-    def record(
-        self, kind: str, event_type: str, data: Mapping[str, JSON], content: Mapping[str, JSON]
-    ) -> None:
-        """Append one event to a system stream, which is made first if it is not there."""
-        draft = self._draft(event_type, data, content)
-        if not self.exists(kind):
-            self._append([self._new(kind, ())])
-        self._ports.append(UnitDraft((Entry(self.id_of(kind), (draft,), ANY),)))
 
     def _draft(self, event_type: str, data: Mapping[str, JSON], content: Mapping[str, JSON]) -> Draft:
         ports = self._ports

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Final, Protocol
 
@@ -139,13 +139,6 @@ def parse_outside_time(text: str) -> tuple[str, bool]:
     if int(zone_hours or 0) > 23 or int(zone_minutes or 0) > 59:
         raise InvalidForm("no such time zone offset", hint="offsets lie between -23:59 and +23:59")
     return f"{instant.isoformat(timespec='seconds')}.{digits}Z", exact
-
-
-def datetime_ms(value: datetime) -> int:
-    """Milliseconds since the epoch of a datetime with zone, cut down. Raises InvalidForm for a naive one."""
-    if value.utcoffset() is None:
-        raise InvalidForm("a datetime without zone names no instant", hint="attach a zone, for example UTC")
-    return (value - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
 
 
 def hidden_name(material: _Keyed, text: str) -> str:

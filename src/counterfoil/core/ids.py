@@ -3,28 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Final, NewType
+from typing import Final
 
 from counterfoil.errors import InvalidId
-
-LedgerId = NewType("LedgerId", str)
-StreamId = NewType("StreamId", str)
-EventId = NewType("EventId", str)
-RunId = NewType("RunId", str)
-StepId = NewType("StepId", str)
-CallId = NewType("CallId", str)
-EffectId = NewType("EffectId", str)
-ApprovalId = NewType("ApprovalId", str)
-ReviewId = NewType("ReviewId", str)
-RepairId = NewType("RepairId", str)
-AdmissionId = NewType("AdmissionId", str)
-ScheduleId = NewType("ScheduleId", str)
-TurnId = NewType("TurnId", str)
-KeyId = NewType("KeyId", str)
-KekId = NewType("KekId", str)
-DeletionId = NewType("DeletionId", str)
-CertificateId = NewType("CertificateId", str)
-HoldId = NewType("HoldId", str)
 
 PREFIXES: Final[dict[str, str]] = {
     "ldg": "ledger",
@@ -125,18 +106,6 @@ def derived_id(prefix: str, digest: bytes) -> str:
     if len(digest) != 32:
         raise InvalidId(f"a derived id is made of a keyed digest of 32 bytes, not of {len(digest)}")
     return f"{prefix}_{ulid_encode(int.from_bytes(digest[:16], 'big'))}"
-
-
-def id_bytes(text: str) -> bytes:
-    """The 16 bytes behind an id of any prefix; sorts as the text does."""
-    return ulid_decode(check_id(text).partition("_")[2]).to_bytes(16, "big")
-
-
-def id_from_bytes(prefix: str, raw: bytes) -> str:
-    """The id with this prefix for 16 bytes made by :func:`id_bytes`."""
-    if prefix not in PREFIXES or len(raw) != 16:
-        raise InvalidId(f"an id is a known prefix and 16 bytes; found {prefix!r} and {len(raw)} bytes")
-    return f"{prefix}_{ulid_encode(int.from_bytes(raw, 'big'))}"
 
 
 def id_time_ms(text: str) -> int:

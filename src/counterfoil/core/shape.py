@@ -32,36 +32,27 @@ _HEADER: Final = re.compile(
     f"{{{_ACTOR}"
     f'(?:,"attempt":{_COUNT})?'
     f"{_CAUSE}"
-    f'(?:,"content":\\[({_PART}(?:,{_PART}){{0,7}})\\])?'
+    f'(?:,"content":\\[{_PART}(?:,{_PART}){{0,7}}\\])?'
     f'(?:,"correlation_id":"{_ANY}")?'
     ',"ctx":"counterfoil/event/v1"'
     r',"data":({[\x20-\x5b\x5d-\x7a|~]*})'
-    f',"event_id":"({ID_PATTERNS["evt"]})"'
-    f',"event_schema_version":({_COUNT})'
+    f',"event_id":"{ID_PATTERNS["evt"]}"'
+    f',"event_schema_version":{_COUNT}'
     ',"event_type":"([a-z][a-z0-9_]*(?:\\.[a-z][a-z0-9_]*){1,4})"'
-    '(,"ignorable":true)?'
+    '(?:,"ignorable":true)?'
     f',"occurred_at":"{_TIME}"'
-    f',"previous_event_hash":"({_HEX64})"'
-    f',"recorded_at":"({_TIME})"'
-    f'(?:,"run_id":"({ID_PATTERNS["run"]})")?'
+    f',"previous_event_hash":"{_HEX64}"'
+    f',"recorded_at":"{_TIME}"'
+    f'(?:,"run_id":"{ID_PATTERNS["run"]}")?'
     f'(?:,"step_id":"{ID_PATTERNS["stp"]}")?'
-    f',"stream_id":"({ID_PATTERNS["str"]})"'
+    f',"stream_id":"{ID_PATTERNS["str"]}"'
     f',"stream_sequence":({_COUNT})'
     '(?:,"trace_id":"[0-9a-f]{32}")?}'
 ).fullmatch
-_SHA256: Final = re.compile('"sha256":"([0-9a-f]{64})"').findall
-_KEY: Final = re.compile('"key":"(dk_[0-9A-Z]{26})"').findall
-
-Glance = tuple[str | None, str, str, str, str, str | None, str, str, str, str, str | None, str, str]
-"""What the pattern finds, in order: content, data, event id, version, type, ignorable, second of occurrence, previous
-hash, time of recording, second of recording, run id, stream id, sequence; absent ones None."""
 
 
-def glance(header: bytes) -> Glance | None:
-    """The members that a check of the chain needs, or None if the header must be read the slow way.
-
-    A result means that the header is well formed but for ``data``, which :func:`glance_data` reads.
-    """
+def glance(header: bytes) -> str | None:
+    """The text of ``data`` if all else in the header is well formed; None if it must be read the slow way."""
     if len(header) > HEADER_BYTES_MAX:
         return None
     try:
@@ -70,8 +61,7 @@ def glance(header: bytes) -> Glance | None:
         return None
     if found is None:
         return None
-    seen: Glance = found.groups()  # type: ignore[assignment]  # the pattern fixes how many groups there are
-    _, _, _, _, event_type, _, occurred, _, _, recorded, _, _, sequence = seen
+    data, event_type, occurred, recorded, sequence = found.groups()
     if (
         len(event_type) > EVENT_TYPE_CHARACTERS_MAX
         or not is_real_second(occurred)
@@ -79,36 +69,14 @@ def glance(header: bytes) -> Glance | None:
         or int(sequence) > SEQUENCE_MAX
     ):
         return None
-    return seen
-
-
-def glance_data(text: str) -> dict[str, Any] | None:
-    """The public fields behind the ``data`` of a glance, or None unless they are canonical; forms are not checked."""
-    if text == "{}":
-        return {}
-    try:
-        data: dict[str, Any] = orjson.loads(text)
-        return data if orjson.dumps(data, option=orjson.OPT_SORT_KEYS) == text.encode("ascii") else None
-    except (ValueError, TypeError):
-        return None
+    text: str = data
+    return text
 
 
 def vouches(header: bytes, raw: Any) -> bool:
     """Whether the pattern shows that a parsed header is well formed; False says nothing."""
-    seen = glance(header)
-    if seen is None:
+    text = glance(header)
+    if text is None:
         return False
     data = raw["data"]
-    return orjson.dumps(data, option=orjson.OPT_SORT_KEYS) == seen[1].encode("ascii") and is_flat(data)
-
-
-def record_digests(content: str) -> list[str]:
-    """The ``sha256`` of each part in the ``content`` of a glance."""
-    found: list[str] = _SHA256(content)
-    return found
-
-
-def part_keys(content: str) -> list[str]:
-    """The keys named in the ``content`` of a glance; parts under the stream key name none."""
-    found: list[str] = _KEY(content)
-    return found
+    return orjson.dumps(data, option=orjson.OPT_SORT_KEYS) == text.encode("ascii") and is_flat(data)

@@ -21,24 +21,6 @@ GRADES: Final[dict[Grade, str]] = {
 }
 """The grades of DESIGN 10, lowest first, each with its word."""
 
-KINDS: Final = (
-    "genesis",
-    "edited",
-    "removed",
-    "inserted",
-    "reordered",
-    "forked",
-    "transplanted",
-    "column_differs",
-    "header_invalid",
-    "unknown_format",
-    "content_damaged",
-    "content_missing",
-    "key_damaged",
-    "custody",
-)
-"""The codes of FORMAT 18 that need no seal."""
-
 NOT_BROKEN: Final = frozenset({"unknown_format"})
 """Kinds that say "this build cannot read it", never "it is broken" (FORMAT 19)."""
 

@@ -225,12 +225,6 @@ class RunScope:
             for call in idle:
                 call()
 
-    @property
-    def flights(self) -> frozenset[str]:
-        """Calls that have not been recorded yet."""
-        with self._condition:
-            return frozenset(self._flights)
-
     def wait_idle(self, timeout_s: float) -> bool:
         """Block until no call is in flight, at most ``timeout_s`` seconds; True when idle."""
         with self._condition:

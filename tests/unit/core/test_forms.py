@@ -44,16 +44,6 @@ def test_digits_of_other_scripts_are_no_digits():
     assert not forms.is_digest("\uff41" * 64)
 
 
-def test_a_datetime_is_cut_down_to_milliseconds():
-    moment = datetime.datetime(2026, 9, 1, 20, 16, 8, 412999, tzinfo=EAST)
-    assert forms.time_text(forms.datetime_ms(moment)) == "2026-09-01T14:31:08.412Z"
-
-
-def test_a_datetime_without_zone_names_no_instant():
-    with pytest.raises(InvalidForm):
-        forms.datetime_ms(datetime.datetime(2026, 9, 1))
-
-
 @pytest.mark.parametrize("text", ["0001-01-01T00:00:00+01:00", "9999-12-31T23:59:59-01:00"])
 def test_a_time_from_outside_that_leaves_the_calendar_is_refused(text):
     with pytest.raises(InvalidForm):

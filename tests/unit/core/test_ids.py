@@ -8,8 +8,6 @@ from counterfoil.core.ids import (
     PREFIXES,
     check_id,
     derived_id,
-    id_bytes,
-    id_from_bytes,
     id_time_ms,
     is_id,
     make_id,
@@ -29,19 +27,13 @@ def test_every_prefix_makes_ids_that_are_ids(prefix):
     assert check_id(made, prefix) == made
 
 
-def test_ids_sort_by_time_as_text_and_as_bytes():
+def test_ids_sort_by_time():
     made = [make_id("evt", time_ms, random) for time_ms in (0, 1, 2**48 - 1) for random in (0, 5, 2**80 - 1)]
     assert made == sorted(made)
-    assert [id_bytes(text) for text in made] == sorted(map(id_bytes, made))
 
 
 def test_an_id_tells_when_it_was_made():
     assert id_time_ms(make_id("run", 1788273068412, 7)) == 1788273068412
-
-
-def test_sixteen_bytes_and_a_prefix_are_the_id():
-    assert id_from_bytes("evt", id_bytes(EVENT)) == EVENT
-    assert len(id_bytes(EVENT)) == 16
 
 
 @pytest.mark.parametrize("time_ms, random", [(-1, 0), (2**48, 0), (0, -1), (0, 2**80)])
@@ -66,7 +58,6 @@ def test_an_unknown_prefix_is_refused():
     for call in (
         lambda: make_id("xyz", 0, 0),
         lambda: derived_id("xyz", bytes(32)),
-        lambda: id_from_bytes("x", bytes(16)),
     ):
         with pytest.raises(InvalidId):
             call()

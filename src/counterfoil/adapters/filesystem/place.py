@@ -91,11 +91,6 @@ def writable(directory: Path) -> bool:
     return os.access(directory, os.W_OK | os.X_OK)
 
 
-def mounted_read_only(directory: Path) -> bool:
-    """Whether nobody can write here, so that a file cannot change under a reader."""
-    return bool(os.statvfs(directory).f_flag & os.ST_RDONLY)
-
-
 def sync_directory(directory: Path) -> None:
     """Make names in this directory durable (a new file is lost in a crash without it)."""
     handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
