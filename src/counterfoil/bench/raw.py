@@ -28,7 +28,7 @@ _COLUMNS: Final = [column.name for column in EFFECTS.columns]
 _CHANGED: Final = [name for name in _COLUMNS if name not in EFFECTS.key]
 
 TABLES: Final = (
-    """CREATE TABLE event (position INTEGER PRIMARY KEY AUTOINCREMENT, stream INTEGER NOT NULL,
+    """CREATE TABLE event (position INTEGER PRIMARY KEY, stream INTEGER NOT NULL,
        seq INTEGER NOT NULL, event_id TEXT NOT NULL, event_type TEXT NOT NULL, run_id TEXT,
        recorded_at INTEGER NOT NULL, header BLOB NOT NULL, hash BLOB NOT NULL, content BLOB NOT NULL,
        UNIQUE (stream, seq), UNIQUE (stream, event_id)) STRICT""",

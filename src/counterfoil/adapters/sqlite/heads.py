@@ -8,6 +8,7 @@ from typing import Final
 
 from counterfoil.adapters.sqlite.connect import fetch
 from counterfoil.adapters.sqlite.runs import LAST_RUN
+from counterfoil.adapters.sqlite.schema import PARTS_PER_EVENT
 from counterfoil.core.genesis import genesis_hash
 from counterfoil.errors import ChainBroken
 from counterfoil.store.unit import Head, Lease
@@ -21,6 +22,16 @@ LOAD: Final = f"""
            (SELECT hash FROM event WHERE stream = s.number ORDER BY seq DESC LIMIT 1), {LAST_RUN}
     FROM stream s LEFT JOIN head h ON h.stream = s.number
     WHERE s.stream_id = ?"""
+
+POSITION_FLOOR: Final = "position_floor"
+"""The row of ``meta`` that holds the highest feed position in use when a stream was last removed."""
+
+# Records are looked at too: one whose event somebody has deleted still stands in its place. Those in the upper half
+# of the integers were put there to stop us, and their places are never reached.
+LAST_POSITION: Final = f"""
+    SELECT max(coalesce((SELECT max(position) FROM event), 0),
+               coalesce((SELECT max(slot) FROM event_content WHERE slot < 1 << 62), 0) / {PARTS_PER_EVENT},
+               coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE name = '{POSITION_FLOOR}'), 0))"""
 
 
 @dataclass(slots=True)
@@ -114,12 +125,7 @@ class HeadCache:
     def next_position(self, connection: sqlite3.Connection) -> int:
         """The feed position of the next event; never one that was used before, even if its event was purged."""
         if self._next_position is None:
-            used = fetch(
-                connection,
-                "SELECT max(coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'event'), 0),"
-                " coalesce((SELECT max(position) FROM event), 0))",
-            )
-            self._next_position = int(used[0][0]) + 1
+            self._next_position = int(fetch(connection, LAST_POSITION)[0][0]) + 1
         return self._next_position
 
     def advance(self, next_position: int) -> None:

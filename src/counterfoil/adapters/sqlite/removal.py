@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
+from counterfoil.adapters.sqlite.heads import POSITION_FLOOR
 from counterfoil.adapters.sqlite.runs import REMOVE_SPANS
 from counterfoil.adapters.sqlite.schema import PARTS_PER_EVENT
 from counterfoil.adapters.sqlite.tables import RowTables
@@ -17,6 +18,12 @@ from counterfoil.errors import StreamNotFound
 
 GRANT: Final = "INSERT INTO permit (id, ground) VALUES (1, 'permit:' || ?)"
 REVOKE: Final = "DELETE FROM permit"
+# Before events go: their feed positions are never given to others, which a reader of the feed would pass over.
+KEEP_FLOOR: Final = (
+    f"INSERT INTO meta (name, value) VALUES ('{POSITION_FLOOR}', ?)"
+    " ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+    " WHERE CAST(value AS INTEGER) < CAST(excluded.value AS INTEGER)"
+)
 REMOVE_RECORD: Final = (
     "DELETE FROM event_content WHERE slot ="
     f" (SELECT position FROM event WHERE stream = ? AND seq = ?) * {PARTS_PER_EVENT} + ?"
@@ -64,6 +71,7 @@ def remove_stream(transaction: WriteTransaction, tables: RowTables, stream_id: s
     if head is None:
         raise StreamNotFound(f"there is no stream {stream_id}", stream_id=stream_id)
     with permit(transaction, ground):
+        transaction.cursor.execute(KEEP_FLOOR, (str(transaction.last_position),))
         for statement in REMOVE_STREAM:
             transaction.cursor.execute(statement, (head.number,))
         for table in tables.by_name.values():

@@ -17,7 +17,7 @@ PARTS_PER_EVENT: Final = 16
 """``event_content.slot`` is the event's position times this plus the part: one key, no second index."""
 
 TABLES: Final[dict[str, str]] = {
-    # What this file is: schema number, ledger id.
+    # What this file is: schema number, ledger id; and the last feed position that a purge has freed.
     "meta": "CREATE TABLE meta (name TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID",
     # One row a stream. AUTOINCREMENT: a purged stream's number must never name another stream's events.
     "stream": """
@@ -28,12 +28,13 @@ TABLES: Final[dict[str, str]] = {
             kind      TEXT NOT NULL,
             genesis   BLOB NOT NULL
         ) STRICT""",
-    # One row an event. `position` is the feed's order; AUTOINCREMENT: a purge must not reuse positions.
+    # One row an event. `position` is the feed's order. A purge must not reuse positions: AUTOINCREMENT would see to
+    # that with one more page in every commit, so `removal.py` keeps a floor instead.
     # `header` begins with `{` when it is stored plain; other first bytes are reserved for packed forms.
     # All columns but `header` and `hash` are copies that verify compares.
     "event": """
         CREATE TABLE event (
-            position    INTEGER PRIMARY KEY AUTOINCREMENT,
+            position    INTEGER PRIMARY KEY,
             stream      INTEGER NOT NULL,
             seq         INTEGER NOT NULL,
             event_id    TEXT NOT NULL,

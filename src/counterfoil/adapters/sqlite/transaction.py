@@ -71,6 +71,11 @@ class WriteTransaction:
         self._spans: list[tuple[int, int, str]] = []
         self._rows: list[tuple[str | Bulk, list[tuple[Any, ...]]]] = []
 
+    @property
+    def last_position(self) -> int:
+        """The highest feed position ever given to an event, those of this transaction included."""
+        return self._position - 1
+
     # ---- heads -------------------------------------------------------------------------------------------------
 
     def head(self, stream_id: str) -> HeadState | None:

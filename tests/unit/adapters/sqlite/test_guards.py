@@ -107,6 +107,31 @@ def test_the_feed_position_of_a_removed_event_is_never_given_again(store, stream
     assert [event.stream_id for event in store.feed(cursor).events] == [other.stream_id]
 
 
+def test_no_position_is_given_again_after_several_removals_and_a_new_handle(ledger, store, stream):
+    cursor = store.feed().cursor
+    store.remove_stream(stream.stream_id, "retention")
+    second = SampleStream(stream.ids)
+    receipt(store, second.unit(second.event(), create=True))
+    cursor = store.feed(cursor).cursor
+    store.remove_stream(second.stream_id, "retention")
+    store.close()
+    again, third = ledger.open(), SampleStream(stream.ids)
+    receipt(again, third.unit(third.event(), create=True))
+    assert [event.stream_id for event in again.feed(cursor).events] == [third.stream_id]
+
+
+def test_a_record_whose_event_was_deleted_hinders_no_other_stream(ledger, store, stream):
+    ledger.unguarded("DELETE FROM event WHERE seq = 3")
+    other = SampleStream(stream.ids)
+    receipt(store, other.unit(other.event(), create=True))
+    assert len(store.read(other.stream_id)[0].content) == 1
+
+
+def test_a_record_at_the_end_of_the_integers_hinders_no_stream(ledger, store, stream):
+    ledger.unguarded("INSERT INTO event_content (slot, record) VALUES (9223372036854775807, x'01')")
+    receipt(store, stream.unit(stream.event()))
+
+
 def test_a_removed_stream_takes_no_more_events(store, stream):
     store.remove_stream(stream.stream_id, "retention")
     refusal(store, stream.unit(stream.event(), rows=(thing("t9", stream),)), StreamNotFound)
