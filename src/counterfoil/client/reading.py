@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from counterfoil.client.ports import LedgerPorts
 from counterfoil.core.event import Header
+from counterfoil.effects.rows import EFFECTS
 from counterfoil.errors import CounterfoilError, InputError, IntegrityError, StreamNotFound
 from counterfoil.flow.event import ContentState, Event, Opened
 from counterfoil.runtime import rows
@@ -184,7 +185,9 @@ def _text(content: dict[str, Any], name: str) -> str | None:
 
 def table_rows(ports: LedgerPorts, table: str, index: str, prefix: Key, limit: int | None) -> list[Row]:
     """Rows of an index under a prefix, at most ``limit``, in the order of the index."""
-    columns = _index_columns(table, index)
+    from counterfoil.client.features import TABLES
+
+    spec = next(spec for spec in TABLES if spec.name == table)
     found: list[Row] = []
     after: Key | None = None
     while limit is None or len(found) < limit:
@@ -193,12 +196,22 @@ def table_rows(ports: LedgerPorts, table: str, index: str, prefix: Key, limit: i
         found += page
         if len(page) < want:
             break
-        after = tuple(page[-1][column] for column in columns)
+        after = spec.place_in(index, page[-1])
     return found
 
 
-def _index_columns(table: str, index: str) -> tuple[str, ...]:
-    from counterfoil.client.features import TABLES
+def effects_of_run(ports: LedgerPorts, run_id: str) -> list[Row]:
+    """The effects of a run in the order they were intended; none if there is no such run."""
+    run = ports.store.get(rows.RUNS, (run_id,))
+    return [] if run is None else table_rows(ports, EFFECTS.name, "by_run", (run["stream_id"], run_id), None)
 
-    spec = next(spec for spec in TABLES if spec.name == table)
-    return (*spec.indexes[index], *spec.key)
+
+def effects_of_stream(ports: LedgerPorts, stream_id: str) -> list[Row]:
+    """The effects of a conversation in the order they were intended, whichever run intended them."""
+    found = table_rows(ports, EFFECTS.name, "by_run", (stream_id,), None)
+    return sorted(found, key=_first_sequence)
+
+
+def _first_sequence(effect: Row) -> int:
+    sequence = effect["first_sequence"]
+    return sequence if isinstance(sequence, int) else 0

@@ -32,9 +32,8 @@ Check = Callable[[Any], bool]
 T = TypeVar("T")
 
 
-def _id_form(*prefixes: str) -> Check:
-    """An id check that remembers ids seen before: most members name the same few streams, runs and steps."""
-    forms = [ID_FORMS[prefix] for prefix in prefixes]
+def _remembered(form: Callable[[str], object]) -> Check:
+    """A check of text that remembers what it saw before: most members name the same few streams, runs and types."""
     seen: set[str] = set()
 
     def check(value: Any) -> bool:
@@ -42,25 +41,7 @@ def _id_form(*prefixes: str) -> Check:
             return False
         if value in seen:
             return True
-        if not any(form(value) for form in forms):
-            return False
-        if len(seen) >= _MEMO_MAX:
-            seen.clear()
-        seen.add(value)
-        return True
-
-    return check
-
-
-def _event_type_form() -> Check:
-    seen: set[str] = set()
-
-    def check(value: Any) -> bool:
-        if type(value) is not str:
-            return False
-        if value in seen:
-            return True
-        if not is_event_type(value):
+        if not form(value):
             return False
         if len(seen) >= _MEMO_MAX:
             seen.clear()
@@ -165,22 +146,22 @@ MEMBERS: Final[dict[str, tuple[Check, str, bool]]] = {
     "actor": (_actor_form(), "{type, id, identity_version?}, with a dk id for user and human", True),
     "artifact_refs": (_is_artifact_refs, "1 to 64 of {kind, class, sha256, address?, key?}", False),
     "attempt": (_is_positive, "an integer from 1 on", False),
-    "causation_event_id": (_id_form("evt"), "an id evt_…", False),
-    "causation_stream_id": (_id_form("str"), "an id str_…", False),
+    "causation_event_id": (_remembered(ID_FORMS["evt"]), "an id evt_…", False),
+    "causation_stream_id": (_remembered(ID_FORMS["str"]), "an id str_…", False),
     "content": (_is_content, "1 to 8 of {commitment, sha256, key?, class?}", False),
     "correlation_id": (is_id, "an id minted by Counterfoil", False),
     "ctx": (lambda value: value == CTX, CTX, True),
     "data": (_is_data, "flat: strings, integers, booleans, lists of at most 64 strings or integers", True),
     "event_id": (lambda value: type(value) is str and _EVENT_ID(value) is not None, "an id evt_…", True),
     "event_schema_version": (_is_positive, "an integer from 1 on", True),
-    "event_type": (_event_type_form(), "2 to 5 dotted lower-case words", True),
+    "event_type": (_remembered(is_event_type), "2 to 5 dotted lower-case words", True),
     "ignorable": (lambda value: value is True, "true, or left out", False),
     "occurred_at": (is_time, "a time YYYY-MM-DDTHH:MM:SS.mmmZ", True),
     "previous_event_hash": (is_digest, "64 hex", True),
     "recorded_at": (is_time, "a time YYYY-MM-DDTHH:MM:SS.mmmZ", True),
-    "run_id": (_id_form("run"), "an id run_…", False),
-    "step_id": (_id_form("stp"), "an id stp_…", False),
-    "stream_id": (_id_form("str"), "an id str_…", True),
+    "run_id": (_remembered(ID_FORMS["run"]), "an id run_…", False),
+    "step_id": (_remembered(ID_FORMS["stp"]), "an id stp_…", False),
+    "stream_id": (_remembered(ID_FORMS["str"]), "an id str_…", True),
     "stream_sequence": (_is_sequence, "an integer from 1 to 2^28", True),
     "trace_id": (is_tag, "32 hex", False),
 }

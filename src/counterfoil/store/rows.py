@@ -46,6 +46,10 @@ class TableSpec:
     version: int = 1
     stream_column: str | None = "stream_id"
 
+    def place_in(self, index: str, row: Row) -> Key:
+        """What a selection by this index goes on after when ``row`` was its last: the index's columns, then the key's."""
+        return tuple(row[name] for name in (*self.indexes[index], *self.key))
+
 
 @dataclass(frozen=True, slots=True)
 class SequenceOf:
