@@ -29,6 +29,11 @@ from counterfoil.errors import (
 
 CONNECTIONS_MAX: Final = 4
 
+ADD_KEY: Final = (
+    'INSERT INTO {k}.data_key (key_id, stream_id, kek_id, wrapped, "check") VALUES (%s, %s, %s, %s, %s)'
+)
+ADD_LINK: Final = "INSERT INTO {k}.subject (key_id, kek_id, lookup, box) VALUES (%s, %s, %s, %s)"
+
 T = TypeVar("T")
 
 _KEY: Final = 'SELECT key_id, stream_id, kek_id, wrapped, "check" FROM {k}.data_key'
@@ -111,16 +116,15 @@ class PostgresKeyStore:
 
         def work(connection: BoundedConnection) -> None:
             self._check_current(connection, {key.kek_id for key in keys} | {link.kek_id for link in subjects})
-            for key in keys:
-                sql = 'INSERT INTO {k}.data_key (key_id, stream_id, kek_id, wrapped, "check") VALUES (%s, %s, %s, %s, %s)'
-                run(
-                    connection,
-                    self._sql(sql),
-                    (key.key_id, key.stream_id, key.kek_id, key.wrapped, key.check),
-                )
-            for link in subjects:
-                sql = "INSERT INTO {k}.subject (key_id, kek_id, lookup, box) VALUES (%s, %s, %s, %s)"
-                run(connection, self._sql(sql), (link.key_id, link.kek_id, link.lookup, link.box))
+            with connection.pipeline():
+                for key in keys:
+                    run(
+                        connection,
+                        self._sql(ADD_KEY),
+                        (key.key_id, key.stream_id, key.kek_id, key.wrapped, key.check),
+                    )
+                for link in subjects:
+                    run(connection, self._sql(ADD_LINK), (link.key_id, link.kek_id, link.lookup, link.box))
 
         def landed() -> bool:
             return all(self.get(key.key_id) == key for key in keys) and all(
@@ -210,9 +214,10 @@ class PostgresKeyStore:
 
         def once(connection: BoundedConnection) -> T:
             answers.clear()
-            run(connection, "BEGIN")
             try:
-                run(connection, "SELECT set_config('lock_timeout', %s, true)", (lock_ms,))
+                with connection.pipeline():
+                    run(connection, "BEGIN")
+                    run(connection, "SELECT set_config('lock_timeout', %s, true)", (lock_ms,))
                 answer = work(connection)
             except BaseException:
                 if not connection.closed:
