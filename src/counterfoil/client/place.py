@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from counterfoil.abc import Clock, Ids, KeyProvider, KeyStore
-from counterfoil.errors import InputError, KeyStoreMissing
+from counterfoil.client.lost import holds_keys, is_blank, refuse_emptied, refuse_lost
+from counterfoil.errors import InputError, KeyStoreMissing, LedgerLost, LedgerNotFound
 from counterfoil.store.contract import Store
 from counterfoil.store.rows import TableSpec
 
@@ -47,7 +48,7 @@ def open_parts(
 ) -> Parts:
     """Open what lies at ``place``; with ``create`` make it if nothing does.
 
-    Raises ``LedgerNotFound``, the StoreErrors of the adapter, or ``InputError`` for a place of a kind that this
+    Raises ``LedgerNotFound``, ``LedgerLost``, the StoreErrors of the adapter, or ``InputError`` for a place of a kind that this
     version does not know.
     """
     if str(place) == MEMORY:
@@ -86,26 +87,21 @@ def _directory(
     provider: KeyProvider | None,
 ) -> Parts:
     from counterfoil.adapters.filesystem.place import check_place, make_directory
-    from counterfoil.adapters.sqlite import DATABASE_NAME, open_sqlite
+    from counterfoil.adapters.sqlite import DATABASE_NAME
     from counterfoil.keys.file_provider import FileKeyProvider
 
-    fresh = create and not (directory / DATABASE_NAME).exists()
+    refuse_lost(directory / DATABASE_NAME, directory / KEY_STORE_NAME, directory / KEK_DIRECTORY_NAME, ids)
+    fresh = create and is_blank(directory / DATABASE_NAME)
     if fresh:
         make_directory(directory)
         check_place(directory, write=True)
     # The key store comes first: a ledger is never seen without one, except when somebody took it away.
     key_store = _key_store(directory / KEY_STORE_NAME, create=fresh)
     keys_missing = key_store is None
-    wanted = ids.new("ldg") if create else None
+    reading = read_only or keys_missing
+    wanted = ids.new("ldg") if create and not holds_keys(key_store) else None
     try:
-        store = open_sqlite(
-            directory,
-            tables=tables,
-            create=create,
-            read_only=read_only or keys_missing,
-            ledger_id=wanted,
-            clock=clock,
-        )
+        store = _store(directory, key_store, tables, reading, wanted, clock)
     except BaseException:
         if key_store is not None:
             key_store.close()
@@ -116,9 +112,43 @@ def _directory(
         key_store or _absent(directory / KEY_STORE_NAME),
         provider or FileKeyProvider(directory / KEK_DIRECTORY_NAME, ids),
         created=store.ledger_id == wanted,
-        read_only=read_only or keys_missing,
+        read_only=reading,
         keys_missing=keys_missing,
     )
+
+
+def _store(
+    directory: Path,
+    key_store: KeyStore | None,
+    tables: Sequence[TableSpec],
+    reading: bool,
+    wanted: str | None,
+    clock: Clock,
+) -> Store:
+    """The database, made under the id ``wanted`` if one is given. Raises ``LedgerLost`` where only keys are left."""
+    from counterfoil.adapters.sqlite import open_sqlite
+
+    try:
+        store = open_sqlite(
+            directory,
+            tables=tables,
+            create=wanted is not None,
+            read_only=reading,
+            ledger_id=wanted,
+            clock=clock,
+        )
+    except LedgerNotFound as error:
+        if holds_keys(key_store):
+            raise LedgerLost(
+                f"there is no ledger in {directory} any more, but its keys are there", path=str(directory)
+            ) from error
+        raise
+    try:
+        refuse_emptied(store, key_store, str(directory))
+    except BaseException:
+        store.close()
+        raise
+    return store
 
 
 def _key_store(path: Path, *, create: bool) -> KeyStore | None:

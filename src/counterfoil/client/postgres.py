@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 from counterfoil.abc import Clock, Ids, KeyProvider, KeyStore
 from counterfoil.client.clock import SystemClock
+from counterfoil.client.lost import holds_keys
 from counterfoil.client.place import KEK_DIRECTORY_NAME, Parts
-from counterfoil.errors import InputError, KeyStoreMissing, NotPermitted
+from counterfoil.errors import InputError, KeyStoreMissing, LedgerLost, LedgerNotFound, NotPermitted
+from counterfoil.store.contract import Store
 from counterfoil.store.rows import TableSpec
 
 if TYPE_CHECKING:
@@ -42,9 +44,7 @@ def open_on_postgres(
     # The database's clock dates what many machines record; a clock moved by hand is somebody's wish.
     dated = None if isinstance(clock, SystemClock) else clock
     wanted = ids.new("ldg") if create else None
-    store = open_postgres(
-        where, tables=tables, create=create, read_only=read_only, ledger_id=wanted, keys=True, clock=dated
-    )
+    store = _store(where, tables, wanted, dated, read_only=read_only)
     created = store.ledger_id == wanted
     try:
         key_store = _key_store(where, read_only=read_only)
@@ -64,6 +64,52 @@ def open_on_postgres(
         read_only=read_only or key_store is None,
         keys_missing=key_store is None,
     )
+
+
+def _store(
+    where: PostgresPlace,
+    tables: Sequence[TableSpec],
+    wanted: str | None,
+    clock: Clock | None,
+    *,
+    read_only: bool,
+) -> Store:
+    """The ledger, made under the id ``wanted`` if one is given. Raises ``LedgerLost`` where only its keys are left."""
+    from counterfoil.adapters.postgres import open_postgres
+
+    try:
+        return open_postgres(where, tables=tables, read_only=read_only, clock=clock)
+    except LedgerNotFound:
+        kept = _holds_keys(where)
+        if wanted is None and not kept:
+            raise
+    try:
+        # Keys are made after the ledger: where there are some, somebody has just made it, or it was lost.
+        return open_postgres(
+            where,
+            tables=tables,
+            create=not kept,
+            read_only=read_only,
+            ledger_id=wanted,
+            keys=True,
+            clock=clock,
+        )
+    except LedgerNotFound as error:
+        raise LedgerLost(
+            f"there is no ledger in {where.shown} any more, but the keys in schema {where.keys_schema} are there",
+            hint="restore the backup of the ledger's schema, or move the schema of its keys away to begin anew",
+            place=where.shown,
+        ) from error
+
+
+def _holds_keys(where: PostgresPlace) -> bool:
+    key_store = _key_store(where, read_only=True)
+    if key_store is None:
+        return False
+    try:
+        return holds_keys(key_store)
+    finally:
+        key_store.close()
 
 
 def _key_store(where: PostgresPlace, *, read_only: bool) -> KeyStore | None:

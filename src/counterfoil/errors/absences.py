@@ -12,6 +12,16 @@ class LedgerNotFound(NotFoundError):
     default_hint = "make one with `counterfoil init DIR`"
 
 
+class LedgerLost(NotFoundError):
+    """The database is missing or empty, but its keys are there: there was a ledger, and none is made in its place.
+
+    What it held would be sent again, because a new ledger knows of nothing (DESIGN 2.3).
+    """
+
+    code = "ledger_lost"
+    default_hint = "restore the backup of ledger.db, or move keys.db and kek/ away to begin anew"
+
+
 class StreamNotFound(NotFoundError):
     """There is no such stream or conversation."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 import stat
 
 import pytest
@@ -16,6 +17,7 @@ from counterfoil.errors import (
     InputError,
     InvalidForm,
     KeyStoreMissing,
+    LedgerLost,
     LedgerNotFound,
     ReviewNotFound,
     RunNotFound,
@@ -256,3 +258,85 @@ def test_unknown_names_are_not_found(filled):
             ledger.run_row("garbage")
         with pytest.raises(ReviewNotFound):
             ledger.settle("garbage", "failed", by="Jane", reason="x")
+
+
+# ---- the database is gone ---------------------------------------------------------------------------------------
+
+
+def lose_by_removing(place):
+    for name in ("ledger.db", "ledger.db-wal", "ledger.db-shm"):
+        (place / name).unlink(missing_ok=True)
+
+
+def lose_by_emptying(place):
+    (place / "ledger.db").write_bytes(b"")
+
+
+def lose_all_tables(place):
+    lose_by_removing(place)
+    connection = sqlite3.connect(place / "ledger.db")
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("VACUUM")
+    connection.close()
+
+
+def lose_all_streams(place):
+    lose_by_removing(place)
+    counterfoil.open(place.parent / "new").close()
+    connection = sqlite3.connect(place.parent / "new" / "ledger.db")
+    guards = connection.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'").fetchall()
+    for name, _ in guards:
+        connection.execute(f"DROP TRIGGER {name}")
+    for table in ("event", "event_content", "stream", "head"):
+        connection.execute(f"DELETE FROM {table}")
+    for _, sql in guards:
+        connection.execute(sql)
+    connection.commit()
+    connection.close()
+    shutil.copy(place.parent / "new" / "ledger.db", place / "ledger.db")
+
+
+LOSSES = [lose_by_removing, lose_by_emptying, lose_all_tables, lose_all_streams]
+
+
+@pytest.mark.parametrize("lose", LOSSES)
+@pytest.mark.parametrize("options", [{}, {"create": False}, {"read_only": True}])
+def test_a_lost_database_is_refused_with_the_way_out_and_nothing_is_made(filled, lose, options):
+    lose(filled)
+    before = {path.name: path.read_bytes() for path in filled.iterdir() if path.suffix == ".db"}
+    with pytest.raises(LedgerLost) as refused:
+        counterfoil.open(filled, **options)
+    assert "backup" in refused.value.hint
+    assert {path.name: path.read_bytes() for path in filled.iterdir() if path.suffix == ".db"} == before
+
+
+def test_the_log_beside_an_emptied_database_is_left_for_whoever_mends_it(filled):
+    lose_by_emptying(filled)
+    (filled / "ledger.db-wal").write_bytes(b"what was not yet worked in")
+    with pytest.raises(LedgerLost):
+        counterfoil.open(filled)
+    assert (filled / "ledger.db-wal").read_bytes() == b"what was not yet worked in"
+
+
+def test_the_files_of_keys_alone_tell_of_a_lost_ledger(filled):
+    lose_by_removing(filled)
+    (filled / "keys.db").unlink()
+    with pytest.raises(LedgerLost):
+        counterfoil.open(filled)
+    assert not (filled / "keys.db").exists()
+
+
+def test_a_lost_ledger_in_the_clear_is_refused_too(place):
+    counterfoil.open(place, content="clear").close()
+    lose_by_removing(place)
+    with pytest.raises(LedgerLost):
+        counterfoil.open(place)
+
+
+def test_a_ledger_whose_keys_were_moved_away_begins_anew(filled, tmp_path):
+    lose_by_removing(filled)
+    shutil.move(filled / "keys.db", tmp_path / "keys.db")
+    shutil.move(filled / "kek", tmp_path / "kek")
+    with counterfoil.open(filled) as ledger:
+        assert ledger.created
+        assert ledger.conversations() == []

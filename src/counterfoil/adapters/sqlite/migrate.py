@@ -45,9 +45,7 @@ def ensure_schema(connection: sqlite3.Connection, path: Path, *, create: bool, l
 
     Raises ``SchemaTooNew`` or ``SchemaUnknown``; ``LedgerNotFound`` for an empty database unless ``create``.
     """
-    if is_empty(connection):
-        if not create or ledger_id is None:
-            raise LedgerNotFound(f"{path} is empty: no ledger was made here", path=str(path))
+    if create and ledger_id is not None and is_empty(connection):
         _step(connection, FROM_NOTHING, {"ledger_id": ledger_id})
     number = check_schema(connection, path, steps=MIGRATIONS)
     while number != SCHEMA:
@@ -60,8 +58,13 @@ def ensure_schema(connection: sqlite3.Connection, path: Path, *, create: bool, l
 def check_schema(
     connection: sqlite3.Connection, path: Path, *, steps: Mapping[int, Migration] | None = None
 ) -> int:
-    """The schema number, if this build can work with it (or has a step that starts from it)."""
+    """The schema number, if this build can work with it (or has a step that starts from it).
+
+    Raises as :func:`ensure_schema`.
+    """
     present = _objects(connection)
+    if not present:
+        raise LedgerNotFound(f"{path} is empty: no ledger was made here", path=str(path))
     number = _number(connection, present, path)
     if number > SCHEMA:
         raise SchemaTooNew(

@@ -118,12 +118,22 @@ def _prepare(engine: Engine, path: Path, tables: RowTables, ledger_id: str | Non
 def _refuse_foreign(path: Path, busy_s: float) -> None:
     """Look before anything is changed: a database that is no ledger of ours is left exactly as it is."""
     with translated(path, "open"):
-        connection = connect(path, "ro", busy_s)
         try:
-            if not is_empty(connection):
-                check_schema(connection, path, steps=MIGRATIONS)
-        finally:
-            close_quietly(connection)
+            _look(path, "ro", busy_s)
+        except sqlite3.OperationalError as error:
+            if getattr(error, "sqlite_errorcode", None) != sqlite3.SQLITE_READONLY_ROLLBACK:
+                raise
+            # Its creation was killed before the file had a log; what it had begun is rolled back by looking.
+            _look(path, "rw", busy_s)
+
+
+def _look(path: Path, mode: str, busy_s: float) -> None:
+    connection = connect(path, mode, busy_s)
+    try:
+        if not is_empty(connection):
+            check_schema(connection, path, steps=MIGRATIONS)
+    finally:
+        close_quietly(connection)
 
 
 def _make_file(path: Path, busy_s: float) -> None:

@@ -1,0 +1,67 @@
+"""SIGKILL at every write, sync and rename of a ledger's creation: whatever was left, the creation is gone through again."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+import counterfoil
+
+CALLS = ("mkdir", "pwrite64", "fdatasync", "fsync", "ftruncate", "rename", "unlink")
+POINTS_MIN = 26
+WRITES_BETWEEN = 16
+"""Pages between two syncs leave the same to roll back, so of those only some are tried."""
+AT_ONCE = 2
+
+VICTIM = "import sys, counterfoil; counterfoil.open(sys.argv[1]).close()"
+
+
+def create(place, *strace):
+    """Make a ledger in a process of its own, traced."""
+    victim = [os.path.realpath(sys.executable), "-c", VICTIM, str(place)]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    return subprocess.run(
+        ["strace", "-f", "--seccomp-bpf", "-e", f"trace={','.join(CALLS)}", *strace, *victim],
+        capture_output=True,
+        timeout=60,
+        check=False,
+        env=environment,
+    )
+
+
+@pytest.mark.strace
+@pytest.mark.processes
+@pytest.mark.timeout(300)
+def test_a_creation_killed_at_any_step_is_gone_through_again(tmp_path):
+    log = tmp_path / "trace"
+    assert create(tmp_path / "counting", "-o", str(log)).returncode == 0
+    counts = Counter(re.findall(rf"^\d+\s+({'|'.join(CALLS)})\(", log.read_text(), re.MULTILINE))
+    points = [
+        (call, when)
+        for call in CALLS
+        for when in range(1, counts[call] + 1, WRITES_BETWEEN if call == "pwrite64" else 1)
+    ]
+    assert len(points) >= POINTS_MIN
+
+    def kill(point):
+        call, when = point
+        place = tmp_path / f"{call}-{when}"
+        create(place, "-o", os.devnull, "-e", f"inject={call}:signal=KILL:when={when}")
+        with counterfoil.open(place) as ledger, ledger.run("a", conversation="c"):
+            pass
+        with counterfoil.open(place, create=False) as ledger:
+            return [row["terminal"] for row in ledger.runs()]
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        answers = dict(zip(points, pool.map(kill, points), strict=True))
+    assert {point: answer for point, answer in answers.items() if answer != ["success"]} == {}
