@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 
 from counterfoil.effects import by_key, by_review, effect
@@ -39,9 +41,9 @@ class Shop:
 
 
 @pytest.fixture
-def world():
-    with own_tools():
-        yield World()
+def world(somewhere):
+    with own_tools(), closing(World(somewhere)) as made:
+        yield made
 
 
 @pytest.fixture
