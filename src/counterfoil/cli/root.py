@@ -28,6 +28,7 @@ COMMANDS: Final = {
     "verify": "Check every stored byte, and say what that proves.",
     "recover": "End the doubt of effects whose worker is gone.",
     "review": "What waits for a person: list, show, settle.",
+    "approve": "What waits for permission: list, show, grant, deny, revoke.",
     "bench": "Measure side by side against the budgets.",
     "help": "Help on a command.",
 }

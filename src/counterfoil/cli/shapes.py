@@ -11,7 +11,17 @@ from counterfoil.core.forms import time_text
 from counterfoil.flow.event import Event
 from counterfoil.store.rows import Row
 
-_TIMES = ("started_at_ms", "changed_at_ms", "opened_at_ms", "settled_at_ms", "intended_at_ms", "deadline_ms")
+_TIMES = (
+    "started_at_ms",
+    "changed_at_ms",
+    "opened_at_ms",
+    "settled_at_ms",
+    "intended_at_ms",
+    "deadline_ms",
+    "requested_at_ms",
+    "due_at_ms",
+    "expires_at_ms",
+)
 _PRIVATE = frozenset(
     {
         "tenant",
