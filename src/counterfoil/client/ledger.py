@@ -74,6 +74,11 @@ def open(
     ``policy`` judges every effect of this handle's runs. ``keys`` holds the key-encryption keys in place of files in
     ``kek/``. Without ``keys.db`` the ledger opens for
     reading headers only. ``":memory:"`` is a ledger that ends with its handle.
+
+    >>> with counterfoil.open(":memory:") as ledger, ledger.run("greeter", conversation="hello") as run:
+    ...     reply = run.step("greet", str.title, "good day")
+    >>> reply
+    'Good Day'
     """
     if not is_label(tenant):
         raise InvalidForm("tenant must be a label: 1 to 128 of A-Za-z0-9_.:/+-", argument="tenant")
@@ -94,6 +99,13 @@ class Ledger:
     """An open ledger, for one tenant. Thread-safe; not to be used after a fork.
 
     ``store``, ``ports`` and ``keyring`` are the parts below, for tools that look at the ledger itself.
+
+    >>> with counterfoil.open(":memory:") as ledger:
+    ...     with ledger.run("agent", conversation="case-8472", message="Where is my order?"):
+    ...         pass
+    ...     types = [event.type for event in ledger.events("case-8472")]
+    >>> types
+    ['conversation.opened', 'admission.accepted', 'run.started', 'run.finished']
     """
 
     keyring: Keyring

@@ -37,6 +37,15 @@ class Run:
 
     Running the same code again with the same dedupe key resumes: steps, responses and effects are handed out from
     the record up to the frontier, from where the run goes on live. ``async with`` works the same way.
+
+    >>> ledger = counterfoil.open(":memory:")
+    >>> with ledger.run("agent", conversation="case-8472", dedupe="message-1") as run:
+    ...     run.finish(run.ask(lambda request: "On its way.", "Where is my order?").text)
+    >>> with ledger.run("agent", conversation="case-8472", dedupe="message-1") as again:  # the same input, the same run
+    ...     pass
+    >>> again.id == run.id, again.done, again.output
+    (True, True, 'On its way.')
+    >>> ledger.close()
     """
 
     def __init__(self, host: RunHost, spec: RunSpec, deadline_s: float | None = None) -> None:
