@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import doctest
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 import counterfoil
 
@@ -29,6 +32,31 @@ def test_public_names_are_sorted_and_few():
 def test_every_public_name_is_there_and_documented():
     undocumented = [name for name in counterfoil.__all__ if not getattr(counterfoil, name).__doc__]
     assert undocumented == []
+
+
+def shows_how(name: str) -> bool:
+    """Whether the name says by an example how it is used; of an error its kind says all there is."""
+    found = getattr(counterfoil, name)
+    is_error = isinstance(found, type) and issubclass(found, Exception)
+    return is_error or ">>> " in found.__doc__ or "Example::" in found.__doc__
+
+
+def test_every_public_name_shows_how_it_is_used():
+    assert [name for name in counterfoil.__all__ if not shows_how(name)] == []
+
+
+WITH_EXAMPLES = [name for name in counterfoil.__all__ if ">>> " in getattr(counterfoil, name).__doc__]
+
+
+@pytest.mark.parametrize("name", WITH_EXAMPLES)
+def test_the_examples_of_a_name_run_as_they_stand(name: str):
+    finder, runner = doctest.DocTestFinder(recurse=False), doctest.DocTestRunner()
+    known = {"counterfoil": counterfoil, "__name__": "examples"}
+    (examples,) = finder.find(getattr(counterfoil, name), name, module=False, globs=known)
+    said: list[str] = []
+    runner.run(examples, out=said.append)
+    assert "".join(said) == ""
+    assert runner.tries > 0
 
 
 def test_dir_shows_the_public_names():

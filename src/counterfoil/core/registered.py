@@ -42,6 +42,14 @@ def register(
     ``encode`` (instance to a value that has a form) and ``decode`` (back). ``name`` is what the record keeps: fix it
     if the class may move. Register at import, before anything is recorded or resumed. Raises InvalidForm for a
     class that cannot be taken apart, or a name taken by another class.
+
+    >>> import dataclasses
+    >>> @dataclasses.dataclass
+    ... class Line:
+    ...     article: str
+    ...     count: int
+    >>> counterfoil.register(Line, "shop.Line") is Line
+    True
     """
     name = name or f"{kind.__module__}.{kind.__qualname__}"
     if not is_label(name):

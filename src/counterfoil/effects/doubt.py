@@ -22,6 +22,9 @@ class Found:
     """A lookup's answer: the provider knows this effect, and how it ended.
 
     ``result`` is what the tool would have returned; it is recorded and handed to the code that resumes.
+
+    >>> counterfoil.Found("succeeded", {"id": "re_1"}).outcome
+    'succeeded'
     """
 
     outcome: Outcome
@@ -37,12 +40,20 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """A lookup's answer: the provider has no such effect. Licenses a retry only under ``then=by_key()``."""
+    """A lookup's answer: the provider has no such effect. Licenses a retry only under ``then=by_key()``.
+
+    >>> def find_refund(idempotency_key):
+    ...     return counterfoil.Absent()
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class CannotTell:
-    """A lookup's answer: the provider does not know, or not yet. ``reason`` is recorded as content."""
+    """A lookup's answer: the provider does not know, or not yet. ``reason`` is recorded as content.
+
+    >>> counterfoil.CannotTell("the payment is being processed").reason
+    'the payment is being processed'
+    """
 
     reason: str = ""
 
@@ -61,7 +72,11 @@ class DoubtRule:
 
 
 def by_key() -> DoubtRule:
-    """The provider deduplicates: the same call is sent again with the same idempotency key."""
+    """The provider deduplicates: the same call is sent again with the same idempotency key.
+
+    >>> counterfoil.by_key().kind
+    'key'
+    """
     return DoubtRule("key")
 
 
@@ -70,6 +85,13 @@ def by_lookup(fn: Lookup, then: DoubtRule | None = None) -> DoubtRule:
 
     ``Absent`` sends the call again only with ``then=by_key()``; otherwise a human settles it. A function that does
     not take every argument gets those it names. Raises :class:`counterfoil.errors.ToolInvalid`.
+
+    >>> book = {}
+    >>> def find_refund(idempotency_key):
+    ...     found = book.get(idempotency_key)
+    ...     return counterfoil.Found("succeeded", found) if found else counterfoil.Absent()
+    >>> counterfoil.by_lookup(find_refund, then=counterfoil.by_key()).kind
+    'lookup_then_key'
     """
     if not callable(fn):
         raise ToolInvalid("by_lookup takes the function that asks the provider")
@@ -81,12 +103,20 @@ def by_lookup(fn: Lookup, then: DoubtRule | None = None) -> DoubtRule:
 
 
 def by_repeating() -> DoubtRule:
-    """The tool touches nothing, so it may run again; each occurrence is a step of its own."""
+    """The tool touches nothing, so it may run again; each occurrence is a step of its own.
+
+    >>> counterfoil.by_repeating().kind
+    'repeat'
+    """
     return DoubtRule("repeat")
 
 
 def by_review() -> DoubtRule:
-    """Nobody can be asked: doubt waits, visibly, for a human who settles it."""
+    """Nobody can be asked: doubt waits, visibly, for a human who settles it.
+
+    >>> counterfoil.by_review().kind
+    'review'
+    """
     return DoubtRule("review")
 
 

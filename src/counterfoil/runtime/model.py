@@ -38,6 +38,13 @@ class Request:
 
     ``body`` is the exact canonical JSON that was recorded; ``run_id``, ``step_id``, ``call_id`` and ``attempt`` say
     where. The messages and tools are those of ``body``.
+
+    >>> def model(request: counterfoil.Request) -> str:
+    ...     return f"{request.model} was asked: {request.messages[-1]['content']}"
+    >>> with counterfoil.open(":memory:") as ledger, ledger.run("agent") as run:
+    ...     answer = run.ask(model, "Where is my order?", name="small-1").text
+    >>> answer
+    'small-1 was asked: Where is my order?'
     """
 
     model: str
@@ -58,6 +65,9 @@ class Response:
 
     ``id`` and ``provider`` are the provider's own; ``model`` is the one that served; tokens are counts; ``cost`` is
     decimal text or a Decimal, never a float; ``data`` keeps whatever else should be recorded.
+
+    >>> counterfoil.Response("On its way.", finish="end_turn", output_tokens=4, cost="0.0002").finish
+    'stop'
     """
 
     text: str = ""
