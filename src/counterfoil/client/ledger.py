@@ -322,9 +322,9 @@ class Ledger:
     ) -> list[Row]:
         """Rows of effects: of a run, of a conversation, in one state, or all."""
         if run_id is not None:
-            found = reading.table_rows(self.ports, EFFECTS.name, "by_run", (run_id,), None)
+            found = reading.effects_of_run(self.ports, run_id)
         elif stream is not None:
-            found = reading.table_rows(self.ports, EFFECTS.name, "by_stream", (self.stream_of(stream),), None)
+            found = reading.effects_of_stream(self.ports, self.stream_of(stream))
         else:
             prefix = (self.tenant,) if state is None else (self.tenant, state)
             return reading.table_rows(self.ports, EFFECTS.name, "by_state", prefix, limit)

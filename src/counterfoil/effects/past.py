@@ -52,7 +52,7 @@ class Past:
     """
 
     def __init__(self, scope: RunScope) -> None:
-        self._run_id = scope.run_id
+        self._run = (scope.stream_id, scope.run_id)
         self._calls: dict[str, Calls] = {}
         self._begun: dict[str, str] = {}
         self._known: dict[str, Standing] | None = None
@@ -96,7 +96,7 @@ class Past:
         effect_id = self._begun.get(key_index)
         if effect_id is None and self._own:
             if self._known is None:
-                self._known = yield from _effects_of(self._run_id)
+                self._known = yield from _effects_of(*self._run)
             known = self._known.get(key_index)
             if known is None or self._is_decided(known):
                 return known
@@ -147,14 +147,14 @@ class Past:
         return found[0]
 
 
-def _effects_of(run_id: str) -> Flow[dict[str, Standing]]:
+def _effects_of(stream_id: str, run_id: str) -> Flow[dict[str, Standing]]:
     """The run's effects by key."""
     found: dict[str, Standing] = {}
     after: Key | None = None
     while True:
-        page: list[Row] = yield Read(Rows(EFFECTS.name, "by_run", (run_id,), PAGE_ROWS, after))
+        page: list[Row] = yield Read(Rows(EFFECTS.name, "by_run", (stream_id, run_id), PAGE_ROWS, after))
         effects = [Standing.of(row) for row in page]
         found |= {effect.key_index: effect for effect in effects if effect.key_index is not None}
         if len(page) < PAGE_ROWS:
             return found
-        after = (run_id, effects[-1].first_sequence, effects[-1].effect_id)
+        after = (stream_id, run_id, effects[-1].first_sequence, effects[-1].effect_id)

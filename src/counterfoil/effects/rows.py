@@ -44,10 +44,11 @@ EFFECTS: Final = TableSpec(
     ),
     key=("effect_id",),
     indexes={
-        "by_run": ("run_id", "first_sequence"),
-        "by_stream": ("stream_id", "first_sequence"),
+        # A run is asked for with its stream, so that one index, and not two, is written with every effect.
+        "by_run": ("stream_id", "run_id", "first_sequence"),
         "by_state": ("tenant", "state", "deadline_ms"),
     },
+    version=2,
 )
 
 EFFECT_KEYS: Final = TableSpec(

@@ -19,17 +19,17 @@ WAITS_MAX = 64
 """Ids that ``run.suspended`` names (FORMAT 1: a list of at most 64)."""
 
 
-def open_effects(run_id: str) -> Flow[list[Row]]:
+def open_effects(stream_id: str, run_id: str) -> Flow[list[Row]]:
     """The run's effects that are in doubt or in review, in the order they were intended."""
     found: list[Row] = []
     after: Key | None = None
     while True:
-        page: list[Row] = yield Read(Rows(EFFECTS.name, "by_run", (run_id,), PAGE_ROWS, after))
+        page: list[Row] = yield Read(Rows(EFFECTS.name, "by_run", (stream_id, run_id), PAGE_ROWS, after))
         found += [row for row in page if row["state"] in OPEN_STATES]
         if len(page) < PAGE_ROWS:
             return found
         last = page[-1]
-        after = (last["run_id"], last["first_sequence"], last["effect_id"])
+        after = (stream_id, run_id, last["first_sequence"], last["effect_id"])
 
 
 def waiting_on(effects: Sequence[Row]) -> tuple[WaitCause, tuple[str, ...]]:
@@ -51,9 +51,9 @@ def open_reviews(waits_for: Iterable[str]) -> Flow[tuple[str, ...]]:
     return tuple(found)
 
 
-def _left_waiting(run_id: str) -> Flow[tuple[WaitCause, tuple[str, ...]]]:
+def _left_waiting(stream_id: str, run_id: str) -> Flow[tuple[WaitCause, tuple[str, ...]]]:
     """What a run waits for whose worker could not say so itself; its input at least."""
-    effects = yield from open_effects(run_id)
+    effects = yield from open_effects(stream_id, run_id)
     if effects:
         return waiting_on(effects)
     asked = yield from open_approvals(run_id)
@@ -68,7 +68,7 @@ def parked(stream_id: str, run: RunState) -> Flow[Said]:
     ``interrupted``; what it left in doubt is recovered all the same (DESIGN 6).
     """
     if run.resumable:
-        cause, waits_for = yield from _left_waiting(run.run_id)
+        cause, waits_for = yield from _left_waiting(stream_id, run.run_id)
         return events.run_suspended(cause, waits_for, "its worker vanished; another input took the slot")
     record = yield Read(Events(stream_id, types=COUNTED_TYPES, run_id=run.run_id))
     return events.run_finished("interrupted", tally_of(record).data)

@@ -121,7 +121,7 @@ def end_flow(
     """
     for _ in range(TRIES_MAX):
         head: Head = yield Read(HeadOf(scope.stream_id))
-        if terminal == "success" and (effects := (yield from open_effects(scope.run_id))):
+        if terminal == "success" and (effects := (yield from open_effects(scope.stream_id, scope.run_id))):
             cause, waits_for = waiting_on(effects)
             return (yield from rest_flow(scope, cause, waits_for, "an effect has no outcome yet"))
         said = events.run_finished(

@@ -9,10 +9,19 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from counterfoil.core.ids import is_id
 from counterfoil.effects.recover import Recovered, recover_effect
 from counterfoil.effects.rows import EFFECTS
-from counterfoil.effects.state import IN_DOUBT
-from counterfoil.errors import AccessError, Fenced, InputError, IntegrityError, LeaseHeld, LeaseLost
+from counterfoil.effects.state import IN_DOUBT, IN_REVIEW
+from counterfoil.errors import (
+    AccessError,
+    Fenced,
+    InputError,
+    IntegrityError,
+    LeaseHeld,
+    LeaseLost,
+    NotFoundError,
+)
 from counterfoil.flow.context import LEASE_TTL_MS, RunScope
 from counterfoil.flow.drive import adrive, drive
 from counterfoil.flow.ports import Ports
@@ -23,7 +32,7 @@ from counterfoil.runtime.leave import rest_flow
 from counterfoil.runtime.owner import is_gone
 from counterfoil.runtime.spec import worker
 from counterfoil.runtime.state import RUNNING
-from counterfoil.store.rows import Key, Row
+from counterfoil.store.rows import Cell, Key, Row
 from counterfoil.store.unit import Claimed, Head
 
 if TYPE_CHECKING:
@@ -33,6 +42,8 @@ T = TypeVar("T")
 FindTool = Callable[[str, str | None], "Tool[..., Any] | None"]
 
 PAGE_ROWS = 500
+
+_ASKED = "a person was asked, and has not settled it yet"
 
 _OF_ONE_CONVERSATION = (AccessError, InputError, IntegrityError)
 """A key that is gone, or a record that cannot be read, keeps no other conversation from being recovered."""
@@ -60,18 +71,21 @@ class EffectReport:
 class RecoveryReport:
     """What one pass over the ledger came to.
 
-    ``tools_missing`` are tools in doubt whose code is not loaded here; ``open_runs`` are runs that no worker holds:
-    running their code again resumes them.
+    ``effects`` are those this pass looked at, ``waiting`` those that a person was asked about before, which no
+    recovery can end. ``tools_missing`` are tools in doubt whose code is not loaded here; ``open_runs`` are runs that
+    no worker holds: running their code again resumes them.
     """
 
     effects: list[EffectReport] = field(default_factory=list)
+    waiting: list[EffectReport] = field(default_factory=list)
     tools_missing: list[str] = field(default_factory=list)
     open_runs: list[Row] = field(default_factory=list)
 
     @property
     def undecided(self) -> list[EffectReport]:
         """Effects that are still in doubt or wait for a person."""
-        return [effect for effect in self.effects if effect.done in {"review", "left", "live"}]
+        left = [effect for effect in self.effects if effect.done in {"review", "left", "live"}]
+        return [*left, *self.waiting]
 
 
 def recover(
@@ -79,14 +93,17 @@ def recover(
 ) -> RecoveryReport:
     """Look at every effect in doubt of the tenant and end its doubt as its rule says.
 
-    ``only`` names effects, runs or streams to look at. May be stopped and started again at any point, and run
+    ``only`` names effects, runs, streams or tools to look at. May be stopped and started again at any point, and run
     anywhere at the same time: each conversation is claimed before anything is asked or recorded.
+    Raises ``NotFoundError`` for a name of ``only`` that names nothing here.
     """
     wanted = None if only is None else frozenset(only)
-    report = RecoveryReport()
-    for row in _in_doubt(ports):
-        if wanted is None or wanted & {row["effect_id"], row["run_id"], row["stream_id"], row["tool"]}:
-            report.effects.append(_one(ports, owner, find_tool, row))
+    doubted, asked = _rows_in(ports, IN_DOUBT, wanted), _rows_in(ports, IN_REVIEW, wanted)
+    for name in sorted(wanted or ()):
+        if not any(name in _names(row) for row in (*doubted, *asked)):
+            _check_name(ports, find_tool, name)
+    report = RecoveryReport(waiting=[_report(row, "review", _ASKED) for row in asked])
+    report.effects = [_one(ports, owner, find_tool, row) for row in doubted]
     missing = {
         effect.tool
         for effect in report.effects
@@ -106,13 +123,38 @@ def open_runs(ports: Ports) -> Iterator[Row]:
             yield row
 
 
-def _in_doubt(ports: Ports) -> list[Row]:
+def _rows_in(ports: Ports, states: frozenset[str], wanted: frozenset[str] | None) -> list[Row]:
     """The rows as they are now: recovery moves them to other states while it goes through them."""
     found: list[Row] = []
-    for state in sorted(IN_DOUBT):
+    for state in sorted(states):
         columns = ("tenant", "state", "deadline_ms", "effect_id")
-        found += _pages(ports, EFFECTS.name, "by_state", (ports.tenant, state), columns)
+        for row in _pages(ports, EFFECTS.name, "by_state", (ports.tenant, state), columns):
+            if wanted is None or wanted & _names(row):
+                found.append(row)
     return found
+
+
+def _names(row: Row) -> frozenset[Cell]:
+    """What an effect may be asked for by."""
+    return frozenset((row["effect_id"], row["run_id"], row["stream_id"], row["tool"]))
+
+
+def _check_name(ports: Ports, find_tool: FindTool, name: str) -> None:
+    """Raise ``NotFoundError`` unless the name is that of an effect, run, stream or tool that is not in doubt."""
+    if is_id(name, "eff"):
+        row: Row | None = ports.read(RowOf(EFFECTS.name, (name,)))
+    elif is_id(name, "run"):
+        row = ports.read(RowOf(rows.RUNS, (name,)))
+    elif is_id(name, "str"):
+        row = None if ports.read(HeadOf(name)) is None else {"tenant": ports.tenant}
+    else:
+        row = None if find_tool(name, None) is None else {"tenant": ports.tenant}
+    if row is None or row["tenant"] != ports.tenant:
+        raise NotFoundError(
+            f"{name!r} names no effect, run, conversation or tool here",
+            hint="`counterfoil ls effects` lists what can be recovered",
+            name=name,
+        )
 
 
 def _pages(ports: Ports, table: str, index: str, prefix: Key, columns: tuple[str, ...]) -> Iterator[Row]:
@@ -188,7 +230,7 @@ def _put_to_rest(scope: RunScope) -> Flow[None]:
     run: Row | None = scope.ports.read(RowOf(rows.RUNS, (scope.run_id,)))
     if run is None or run["state"] != RUNNING:
         return
-    effects = yield from open_effects(scope.run_id)
+    effects = yield from open_effects(scope.stream_id, scope.run_id)
     cause, waits_for = waiting_on(effects)
     if cause == "review":
         yield from rest_flow(scope, cause, waits_for, "found by recovery")
