@@ -118,7 +118,7 @@ def find(*, idempotency_key, **_):
 
 @counterfoil.effect("carrier.book_pickup", version="2026-07-11", touches={{"external"}},
                     key=lambda order, **_: f"pickup:{{order}}", doubt=counterfoil.by_lookup(find), timeout_s=10)
-def book_pickup(order: str, window: str) -> dict: ...
+def book_pickup(order: str, window: str, *, idempotency_key: str) -> dict: ...
 """
 
 
@@ -132,6 +132,44 @@ def test_nothing_in_doubt_is_nothing_to_recover(shell):
     done = shell("recover")
     assert done.code == 0
     assert "nothing to recover" in done.out
+
+
+def test_what_waits_in_review_is_said_by_recovery_and_is_not_nothing(shell):
+    review = in_review(shell)
+    done = shell("recover")
+    assert done.code == 3
+    assert "◆? waits for a person" in done.out
+    assert f"counterfoil review show {review}" in done.out
+    assert "nothing to recover" not in done.out
+    told = shell("recover", "--json").json
+    assert (told["effects"], told["undecided"]) == ([], 1)
+    assert [effect["state"] for effect in told["waiting"]] == ["in_review"]
+
+
+def test_only_what_was_asked_for_is_told_of(shell):
+    refunded(shell, "case-1")
+    in_review(shell, "case-2")
+    assert shell("recover", "case-1").code == 0
+    assert shell("recover", "case-2").code == 3
+    assert shell("recover", "carrier.book_pickup").code == 3
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "no-such-thing",
+        "eff_01J9ZC3Y3V7W2R5T8QK4M6N0PF",
+        "run_01J9ZC3Y3V7W2R5T8QK4M6N0PR",
+        "str_01J9ZC3Y3V7W2R5T8QK4M6N0PS",
+    ],
+)
+def test_a_name_that_names_nothing_is_not_found_and_nothing_is_recovered(shell, name):
+    lost(shell)
+    with own_tools():
+        done = shell("recover", name, "--app", app(shell, "Absent()", "shop_unasked"))
+    assert done.code == 66
+    assert name in done.err
+    assert shell("ls", "reviews", "--json").lines == []
 
 
 def test_without_the_tools_code_recovery_lists_leaves_and_names_what_is_missing(shell):

@@ -8,7 +8,7 @@ import pytest
 
 import counterfoil
 from counterfoil.effects.registry import own_tools
-from counterfoil.errors import RunWaiting
+from counterfoil.errors import NotFoundError, RunWaiting
 from tests.running import facts, types_of, vanish
 
 
@@ -167,8 +167,24 @@ def test_a_run_that_stepped_aside_waits_for_its_effect_and_goes_on_after_recover
 def test_only_what_was_named_is_looked_at(world, ledger, provider):
     pay = provider.tool()
     killed_in_the_call(world, ledger, pay)
-    assert world.worker().recover(only=["run_01J9ZC3Y3V7W2R5T8QK4M6N0PR"]).effects == []
+    world.worker().run("a", conversation="another").__enter__()
+    assert world.worker().recover(only=[ledger.stream_of("another")]).effects == []
     assert len(world.worker().recover(only=["payment.pay"]).effects) == 1
+
+
+def test_a_name_that_names_nothing_is_not_found_before_anything_is_done(world, ledger, provider):
+    killed_in_the_call(world, ledger, provider.tool())
+    with pytest.raises(NotFoundError, match="payment.lay"):
+        world.worker().recover(only=["payment.pay", "payment.lay"])
+    assert facts(ledger, "c", "effect.looked_up") == []
+
+
+def test_what_a_person_was_asked_about_is_undecided_in_every_later_pass(world, ledger, provider):
+    killed_in_the_call(world, ledger, provider.tool(counterfoil.by_review()))
+    first, second = world.worker().recover(), world.worker().recover()
+    assert ([effect.done for effect in first.effects], first.waiting) == (["review"], [])
+    assert (second.effects, [effect.state for effect in second.waiting]) == ([], ["in_review"])
+    assert len(first.undecided) == len(second.undecided) == 1
 
 
 def test_async_tools_are_recovered_from_sync_code_and_inside_a_running_loop(world, ledger):

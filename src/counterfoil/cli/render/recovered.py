@@ -12,6 +12,8 @@ from counterfoil.cli.render.marks import marked
 from counterfoil.cli.render.times import plural
 from counterfoil.runtime.recover import EffectReport, RecoveryReport
 
+WAITING_SHOWN_MAX: Final = 20
+
 _DONE: Final[Mapping[str, tuple[str, Style, str]]] = {
     "decided": ("✓", "good", "decided"),
     "nothing": ("·", "quiet", "nothing to do"),
@@ -26,7 +28,8 @@ def recovered_lines(report: RecoveryReport, width: int, option: str, app: str | 
     lines: list[Line] = []
     for effect in sorted(report.effects, key=lambda effect: effect.done in ("decided", "nothing")):
         lines += _effect(effect, width, option)
-    if not report.effects:
+    lines += _waiting(report, width, option)
+    if not report.effects and not report.waiting:
         lines.append(Line(Span("✓ ", "good"), "no effect is in doubt: nothing to recover"))
     lines += _missing(report, width, app)
     lines += _runs(report, option)
@@ -34,6 +37,18 @@ def recovered_lines(report: RecoveryReport, width: int, option: str, app: str | 
         said = f"{plural(len(report.undecided), 'effect')} undecided · exit code 3"
         lines.append(Line(Span(said, "quiet")))
     return lines
+
+
+def _waiting(report: RecoveryReport, width: int, option: str) -> Iterator[Line]:
+    """What waits in review since before this recovery, a few of it in full."""
+    for effect in report.waiting[:WAITING_SHOWN_MAX]:
+        yield from _effect(effect, width, option)
+    more = len(report.waiting) - WAITING_SHOWN_MAX
+    if more > 0:
+        yield Line(
+            f"    and {plural(more, 'more effect')} in review: ",
+            Span(f"counterfoil review ls{option}", "quiet"),
+        )
 
 
 def _effect(effect: EffectReport, width: int, option: str) -> Iterator[Line]:

@@ -34,8 +34,9 @@ if TYPE_CHECKING:
 def command(face: Face, only: tuple[str, ...], app: str | None) -> int:
     """Look at every effect in doubt and end its doubt as its tool's rule says: ask the provider, or ask a person.
 
-    ID names effects, runs or conversations to look at. Without the tools' code, effects are listed and left. May be
-    stopped and started again, and run anywhere at the same time. Exit code 3: something is still undecided.
+    ID names effects, runs, conversations or tools to look at. Without the tools' code, effects are listed and left.
+    What waits in review is listed too. May be stopped and started again, and run anywhere at the same time. Exit
+    code 3: something is still undecided, or waits for a person.
     """
     loaded = _load(face, app)
     with face.open(write=True) as ledger:
@@ -67,7 +68,7 @@ def _load(face: Face, app: str | None) -> str | None:
 
 def _id(ledger: Ledger, name: str) -> str:
     """An id as it is; anything else is the name of a conversation, or of a tool."""
-    if is_id(name, "eff", "run", "str"):
+    if is_id(name, "eff", "run"):
         return name
     try:
         return ledger.stream_of(name)
@@ -79,6 +80,7 @@ def _json(report: RecoveryReport, app: str | None) -> dict[str, Any]:
     return {
         "app": app,
         "effects": [_effect(effect) for effect in report.effects],
+        "waiting": [_effect(effect) for effect in report.waiting],
         "undecided": len(report.undecided),
         "tools_missing": report.tools_missing,
         "open_runs": [row_json(row) for row in report.open_runs],
