@@ -33,13 +33,14 @@ from counterfoil.runtime.step import Attempt, attempted, begin, finish, inside, 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What ``run.ask`` was given, checked and encoded once."""
+    """What ``run.ask`` was given, checked and encoded once; ``told`` tells it from every other question."""
 
     model: Model
     name: str
     provider: str
     purpose: str
     body: bytes
+    told: bytes
     messages: Sequence[Any]
     tools: Sequence[Any]
     parameters: Mapping[str, Any]
@@ -61,8 +62,10 @@ def question(
         raise InputError("the model is not callable", hint="pass a function that takes a counterfoil.Request")
     spoken = [{"role": "user", "content": messages}] if isinstance(messages, str) else list(messages)
     called = name or _name_of(model)
-    body, _ = request_body(called, spoken, list(tools), parameters)
-    return Question(model, called, _provider_of(model), purpose, body, spoken, tuple(tools), dict(parameters))
+    body, told = request_body(called, spoken, list(tools), parameters)
+    return Question(
+        model, called, _provider_of(model), purpose, body, told, spoken, tuple(tools), dict(parameters)
+    )
 
 
 def _name_of(model: Model) -> str:
@@ -90,7 +93,7 @@ def ask_flow(scope: RunScope, asked: Question) -> Flow[Response]:
     Raises ``ModelFailed`` when the model raises, on resume too.
     """
     scope.check()
-    identity = identify(scope, "model", asked.name, asked.body)
+    identity = identify(scope, "model", asked.name, asked.told)
     book = scope.part(Record)
     if (found := book.take(identity)) is not None:
         return _recorded(book, found)

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, cast, get_args
 from counterfoil.core import canonical
 from counterfoil.core.forms import is_decimal
 from counterfoil.core.values import from_json, to_json
-from counterfoil.errors import InputError, InvalidForm
+from counterfoil.errors import InputError, InvalidForm, NotEncodable
 
 Purpose = Literal["primary", "tools_disabled", "fallback", "compaction"]
 Finish = Literal["stop", "length", "tools", "filter", "refusal", "other"]
@@ -168,18 +168,19 @@ def _money(cost: Any) -> str:
 # ---- JSON --------------------------------------------------------------------------------------------------------
 
 
-def request_body(
-    model: str, messages: Any, tools: Any, parameters: Mapping[str, Any]
-) -> tuple[bytes, dict[str, Any]]:
-    """The exact bytes of a request and the JSON they stand for. Raises NotEncodable naming the path."""
-    given = {"messages": messages, "tools": tools, "parameters": parameters}
-    encoded = cast("dict[str, Any]", to_json(given, "request"))
-    if not encoded["tools"]:
-        del encoded["tools"]
-    if not encoded["parameters"]:
-        del encoded["parameters"]
-    encoded["model"] = model
-    return canonical.encode(encoded), encoded
+def request_body(model: str, messages: Any, tools: Any, parameters: Mapping[str, Any]) -> tuple[bytes, bytes]:
+    """The exact bytes of a request, and those that tell it from every other. Raises NotEncodable naming the path.
+
+    The first are the plain JSON that a provider gets (``1.0`` is ``1``, and a schema keeps its ``$ref``) as long as
+    every value is JSON. In the second whatever is beyond JSON is tagged, so that no request passes for another.
+    """
+    given = {"messages": messages, "tools": tools, "parameters": dict(parameters)}
+    given = {name: value for name, value in given.items() if value or name == "messages"}
+    told = canonical.encode({**cast("dict[str, Any]", to_json(given, "request")), "model": model})
+    try:
+        return canonical.encode({**given, "model": model}), told
+    except NotEncodable:
+        return told, told
 
 
 def response_json(response: Response) -> dict[str, Any]:

@@ -31,6 +31,28 @@ def test_the_request_is_durable_before_the_model_sees_it(ledger):
     assert json.loads(seen[0][1]) == {"model": "model", "messages": [{"role": "user", "content": "hello"}]}
 
 
+def test_the_recorded_request_is_the_plain_json_that_a_provider_gets(ledger):
+    seen = []
+    schema = {"$ref": "#/$defs/order", "$defs": {"order": {"type": "string"}}}
+    with ledger.run("a", conversation="c") as run:
+        run.ask(
+            lambda r: seen.append(r.body) or "x", "hi", tools=[{"schema": schema}], temperature=1.0, top_p=0.5
+        )
+    sent = json.loads(seen[0])
+    assert sent["tools"] == [{"schema": schema}]
+    assert sent["parameters"] == {"temperature": 1, "top_p": 0.5}
+
+
+def test_a_request_of_values_beyond_json_is_told_from_one_of_their_tags(ledger):
+    model = ScriptedModel("for the decimal", "for the object")
+    with ledger.run("a", conversation="c", dedupe="1") as run:
+        assert run.ask(model, [Decimal("1.10")]).text == "for the decimal"
+        assert run.ask(model, [{"$decimal": "1.10"}]).text == "for the object"
+    with ledger.run("a", conversation="c", dedupe="1") as run:
+        assert run.ask(model, [{"$decimal": "1.10"}]).text == "for the object"
+        assert run.ask(model, [Decimal("1.10")]).text == "for the decimal"
+
+
 def test_request_and_response_are_recorded_in_one_unit_each(ledger):
     with ledger.run("a", conversation="c") as run:
         run.ask(ScriptedModel("hi"), [{"role": "user", "content": "hello"}])
