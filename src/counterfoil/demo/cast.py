@@ -102,9 +102,9 @@ class Player:
 class Cast:
     """Everything that was started; leaving the block ends what still runs, each by its own process id."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, ledger: str | None = None) -> None:
         self.directory = directory
-        self.ledger = directory / "ledger"
+        self.ledger = ledger or str(directory / "ledger")
         self._players: list[Player] = []
 
     def __enter__(self) -> Self:
@@ -128,7 +128,7 @@ class Cast:
 
     def worker(self, case: str, address: str) -> Player:
         """Start a worker on a case."""
-        arguments = ["--ledger", str(self.ledger), "--case", case]
+        arguments = ["--ledger", self.ledger, "--case", case]
         return self._start(
             f"{case}-worker", "counterfoil.demo.worker", arguments, {PROVIDER_VARIABLE: address}
         )

@@ -16,18 +16,18 @@ from counterfoil.demo.sides import Sides, both_sides
 from counterfoil.demo.story import Story, typed
 from counterfoil.errors import InputError
 
-CONFIGURATION: Final = 'ledger = "ledger"\napp = "counterfoil.demo.agent"\n'
+CONFIGURATION: Final = 'ledger = {ledger}\napp = "counterfoil.demo.agent"\n'
 
 AGREED: Final = "provider and ledger agree on exactly one refund"
 
 
-def play(directory: Path | None, *, keep: bool, as_json: bool) -> int:
+def play(directory: Path | None, ledger: str | None, *, keep: bool, as_json: bool) -> int:
     """See :func:`counterfoil.demo.main`."""
     made = directory is None
     place = _place(directory)
     story = Story(quiet=as_json)
     try:
-        with Cast(place) as cast:
+        with Cast(place, ledger) as cast:
             result = _Play(cast, story, stays=keep or not made).acts()
     finally:
         if made and not keep:
@@ -65,13 +65,23 @@ class _Play:
         say = self._story.say
         say("Counterfoil: a refund survives a SIGKILL at the dangerous moment.")
         say(f"Everything happens on this machine, in {self._cast.directory}")
-        (self._cast.directory / "counterfoil.toml").write_text(CONFIGURATION, "utf-8")
-        counterfoil.open(self._cast.ledger).close()
+        # A JSON string without control characters is a TOML string too.
+        configuration = CONFIGURATION.format(ledger=json.dumps(self._cast.ledger))
+        (self._cast.directory / "counterfoil.toml").write_text(configuration, "utf-8")
+        self._make_ledger()
         self._killed(self._asked, "has idempotency keys and can be asked")
         self._asked_and_answered()
         self._killed(self._mute, "pays whatever it is sent, and cannot be asked")
         self._reviewed()
         return self._compare()
+
+    def _make_ledger(self) -> None:
+        with counterfoil.open(self._cast.ledger) as ledger:
+            if not ledger.created:
+                raise InputError(
+                    f"the demo needs a ledger of its own, and {ledger.place} is one already",
+                    hint="name another directory or schema, or leave --ledger out",
+                )
 
     # ---- the acts ----
 
@@ -134,7 +144,7 @@ class _Play:
         return {
             "ok": ok,
             "directory": str(self._cast.directory),
-            "ledger": str(self._cast.ledger),
+            "ledger": self._cast.ledger,
             "commands_failed": self._commands_failed,
             "cases": [_told(scene, side) for scene, side in zip(scenes, sides, strict=True)],
         }
@@ -146,7 +156,7 @@ class _Play:
 
     def _run(self, *words: str) -> None:
         """Run a command on the demo's ledger as a reader would; one that fails is a failure of the demo."""
-        if self._story.run(*words, "--ledger", str(self._cast.ledger)) != 0:
+        if self._story.run(*words, "--ledger", self._cast.ledger) != 0:
             self._commands_failed.append(words[0])
 
     def _say_sides(self, scene: Scene, sides: Sides) -> None:
@@ -170,7 +180,7 @@ class _Play:
                 ("ls", "effects"),
                 ("verify",),
             ):
-                say(f"   {typed(*words, '--ledger', str(self._cast.ledger))}")
+                say(f"   {typed(*words, '--ledger', self._cast.ledger)}")
         failed = "; ".join(f"`counterfoil {word}` failed" for word in self._commands_failed)
         say(
             f"\nIn both cases, {AGREED}." if ok else f"\nThe demo FAILED. {failed or 'The two sides differ.'}"

@@ -9,9 +9,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from counterfoil.adapters.postgres.connect import BoundedConnection, fetch, run
+import psycopg
+
+from counterfoil.adapters.postgres.connect import (
+    BoundedConnection,
+    Patience,
+    close_quietly,
+    connect,
+    fetch,
+    run,
+)
+from counterfoil.adapters.postgres.faults import translate
 from counterfoil.adapters.postgres.migrate import alone, check_schema, present
-from counterfoil.adapters.postgres.place import PostgresPlace
+from counterfoil.adapters.postgres.place import PostgresPlace, parse_place
 from counterfoil.adapters.postgres.schema import quoted
 
 READ: Final = "read every header, record and row of its tenants, and verify them"
@@ -80,6 +90,20 @@ class Role:
 def roles_of(schema: str) -> list[Role]:
     """The roles of a ledger, whether or not they have been made."""
     return [Role(f"{schema}_{name}", abilities) for name, abilities in ABILITIES.items()]
+
+
+def make_roles_at(place: str | PostgresPlace) -> list[Role]:
+    """:func:`make_roles` with a connection of its own; errors are ours."""
+    place = parse_place(place) if isinstance(place, str) else place
+    patience = Patience(place.wait_s, place.answer_s)
+    try:
+        connection = connect(place, give_up_at=patience.call(), writable=True, patience=patience)
+        try:
+            return make_roles(connection, place)
+        finally:
+            close_quietly(connection)
+    except psycopg.Error as error:
+        raise translate(error, place.shown, "make the roles of") from error
 
 
 def make_roles(connection: BoundedConnection, place: PostgresPlace) -> list[Role]:

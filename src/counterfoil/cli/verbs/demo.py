@@ -10,6 +10,7 @@ from counterfoil.cli.options import face_options, pass_face
 
 @click.command(name="demo", short_help="A refund survives a kill at the dangerous moment.")
 @click.option("--directory", metavar="DIR", help="Where to play; default: a new temporary directory.")
+@click.option("--ledger", metavar="PLACE", help="Where the ledger is made; default: in that directory.")
 @click.option(
     "--keep/--no-keep", default=True, show_default=True, help="Leave the temporary directory for a look."
 )
@@ -23,4 +24,4 @@ def command(face: Face, directory: str | None, keep: bool) -> int:
     """
     from counterfoil.demo import main
 
-    return main(directory, keep=keep, as_json=face.as_json)
+    return main(directory, ledger=face.ledger, keep=keep, as_json=face.as_json)
