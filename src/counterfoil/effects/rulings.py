@@ -14,7 +14,7 @@ from counterfoil.core import canonical
 from counterfoil.core.forms import is_label
 from counterfoil.core.limits import DATA_LIST_MAX
 from counterfoil.core.values import from_json, to_json
-from counterfoil.errors import InputError, PolicyFailed
+from counterfoil.errors import CounterfoilError, InputError, PolicyFailed
 from counterfoil.flow.drafting import Person
 from counterfoil.flow.requests import Call, CallResult, Flow, Now, Raised, Returned
 
@@ -52,7 +52,9 @@ def evaluate(asked: Asked, effect_id: str) -> Flow[Ruling]:
     if isinstance(result, Raised):
         if not isinstance(result.error, Exception):
             raise result.error
-        raise _failed(policy, f"it raised {type(result.error).__name__}: {result.error}") from result.error
+        # Only our own errors keep content out of their messages; the other one is the cause of this one.
+        said = f": {result.error.message}" if isinstance(result.error, CounterfoilError) else ""
+        raise _failed(policy, f"it raised {type(result.error).__name__}{said}") from result.error
     if not isinstance(result, Returned):
         raise _failed(policy, f"it gave no ruling within {POLICY_TIMEOUT_S:g} s")
     return _checked(asked, policy, result.value)
@@ -107,7 +109,7 @@ def _constrained(asked: Asked, policy: Policy, ruling: Ruling) -> Ruling:
         arguments: Mapping[str, Any] = to_json(dict(ruling.arguments or {}), "arguments")
         same_effect = asked.tool.key_of(from_json(arguments)) == asked.key
     except (InputError, LookupError, TypeError, ValueError) as error:
-        raise _failed(policy, f"its new arguments cannot be used: {error}") from error
+        raise _failed(policy, "its new arguments cannot be used") from error
     if not asked.tool.parameters.accepts(arguments):
         raise _failed(policy, f"its new arguments do not fit {asked.tool.name}")
     if not same_effect:
