@@ -97,6 +97,21 @@ def test_init_prints_what_each_role_may_do(shop):
     assert f"SELECT {shop.schema}.admit('some_login', 'default');" in shown.stdout
 
 
+def test_no_command_prints_a_password(shop, cluster):
+    for schema in (shop.schema, "nowhere"):
+        place = cluster.url(user="postgres:s3cret", schema=schema)
+        for words in (
+            ("ls",),
+            ("ls", "effects"),
+            ("review", "ls"),
+            ("verify",),
+            ("show", "nothing"),
+            ("recover", "--json"),
+        ):
+            ended = subprocess.run([*PROGRAM, *words, "--ledger", place], capture_output=True, text=True)
+            assert "s3cret" not in ended.stdout + ended.stderr
+
+
 def test_roles_are_for_servers(tmp_path):
     ended = subprocess.run(
         [*PROGRAM, "init", str(tmp_path / "ledger"), "--roles"], capture_output=True, text=True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 
 from counterfoil.cli.face import Face
@@ -10,7 +11,13 @@ from counterfoil.cli.render.marks import is_marked
 
 def ledger_option(face: Face) -> str:
     """`` --ledger DIR``, or nothing where the command would find this ledger by itself."""
-    return "" if face.ledger is None else f" --ledger {shlex.quote(face.ledger)}"
+    return "" if face.ledger is None else f" --ledger {shlex.quote(_without_password(face.ledger))}"
+
+
+def _without_password(place: str) -> str:
+    """An address without what no screen or log should keep; libpq finds the password in ``~/.pgpass`` or PGPASSWORD."""
+    place = re.sub(r"(?<=[?&])password=[^&]*&?", "", place)
+    return re.sub(r"(?<=://)([^/?#@:]*):[^/?#]*@", r"\1@", place)
 
 
 def word(name: str, otherwise: str) -> str:
