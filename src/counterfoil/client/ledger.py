@@ -10,8 +10,9 @@ from typing import Any, Final, Self
 from counterfoil.abc import Clock, Ids, KeyProvider, Policy
 from counterfoil.approvals.answer import Answered
 from counterfoil.client import approving, reading
+from counterfoil.client.assembling import keys_and_ports
 from counterfoil.client.clock import SystemClock
-from counterfoil.client.features import FEATURES, TABLES
+from counterfoil.client.features import TABLES
 from counterfoil.client.ids import UlidIds
 from counterfoil.client.place import Parts, open_parts
 from counterfoil.client.ports import LedgerPorts
@@ -26,7 +27,6 @@ from counterfoil.effects.registry import find_tool
 from counterfoil.effects.rows import EFFECTS, REVIEWS
 from counterfoil.effects.settle import Settled, SettledOutcome, settle_effect
 from counterfoil.errors import (
-    ConfigInvalid,
     InputError,
     InvalidForm,
     KeyStoreMissing,
@@ -130,7 +130,7 @@ class Ledger:
         self.registry: Registry = Registry()
         self.owner: str = make_owner()
         self._heartbeat = Heartbeat()
-        self.keyring, self.ports, self.content = _keys_and_ports(
+        self.keyring, self.ports, self.content = keys_and_ports(
             parts, tenant, content, clock, ids, self.registry
         )
         self.streams: SystemStreams = SystemStreams(self.ports, self.content)
@@ -460,45 +460,3 @@ class Ledger:
             self.keyring.index_key(config)
             self.streams.begin()
         self.keyring.index_key(config)
-
-
-def _keys_and_ports(
-    parts: Parts, tenant: str, content: ContentMode | None, clock: Clock, ids: Ids, registry: Registry
-) -> tuple[Keyring, LedgerPorts, ContentMode]:
-    mode = _content_mode(parts, tenant, content)
-    keyring = Keyring(parts.key_store, parts.provider, clock, ids, tenant, mode)
-    ports = LedgerPorts(
-        parts.store,
-        keyring,
-        tenant=tenant,
-        features=FEATURES,
-        registry=registry,
-        clock=clock,
-        ids=ids,
-        content=mode,
-    )
-    return keyring, ports, mode
-
-
-def _content_mode(parts: Parts, tenant: str, wanted: ContentMode | None) -> ContentMode:
-    """The ledger's own mode; a new one takes what was asked for, and so does a damaged one that is only read."""
-    from counterfoil.client.streams import system_stream_id
-    from counterfoil.core.genesis import parse_genesis
-
-    if wanted not in (None, "sealed", "clear"):
-        raise InvalidForm("content is sealed or clear", argument="content")
-    stored = parts.store.stream(system_stream_id(parts.store.ledger_id, tenant, "system/config"))
-    if stored is None:
-        return wanted or "sealed"
-    try:
-        found = parse_genesis(stored.genesis).content
-    except InputError:
-        if not parts.read_only:
-            raise
-        return wanted or "sealed"
-    if wanted is not None and wanted != found:
-        raise ConfigInvalid(
-            f"the content of {parts.place} is {found}, and it was opened as {wanted}",
-            hint="the mode is chosen when a ledger is made; leave content out",
-        )
-    return found
