@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import os
 import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeout
+from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
-from queue import SimpleQueue
 from typing import Any
 
 from counterfoil.flow.requests import CallResult, Raised, Returned, TimedOut
@@ -17,10 +16,113 @@ from counterfoil.flow.requests import CallResult, Raised, Returned, TimedOut
 IDLE_THREADS_MAX = 32
 """Threads kept for the next call; more are made when needed and end after their call."""
 
-_Job = tuple[contextvars.Context, Callable[..., Any], tuple[Any, ...], Mapping[str, Any], "Future[Any]"]
 
-_idle: list[SimpleQueue[_Job]] = []
-_idle_lock = threading.Lock()
+class Started:
+    """One call that is under way.
+
+    Whoever waits does so on a bare lock: a Future costs a condition, and with it twice as long as the hand-over
+    itself. A Future is made only for who comes for the answer later.
+    """
+
+    __slots__ = ("_args", "_context", "_ended", "_fn", "_kwargs", "_late", "result")
+
+    def __init__(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        self._context = contextvars.copy_context()
+        self._fn, self._args, self._kwargs = fn, args, kwargs
+        self._late: Future[Any] | None = None
+        self.result: Returned | Raised | None = None
+        self._ended = threading.Lock()
+        self._ended.acquire()
+
+    def run(self) -> None:
+        """Call it, and keep what it returns or raises."""
+        try:
+            self.result = Returned(self._context.run(self._fn, *self._args, **self._kwargs))
+        except BaseException as error:
+            self.result = Raised(error)
+
+    def wait(self, timeout_s: float) -> None:
+        """Return when the call has ended, or after so many seconds."""
+        self._ended.acquire(timeout=max(0.0, timeout_s))
+
+    @property
+    def has_future(self) -> bool:
+        """Whether somebody may come for the answer later."""
+        return self._late is not None
+
+    def tell(self) -> None:
+        """Wake who waits and settle the future of who comes later."""
+        self._ended.release()
+        self._settle()
+
+    def later(self) -> Future[Any]:
+        """A future that cannot be cancelled and ends as the call does; also when it has ended by now."""
+        late = self._late
+        if late is None:
+            late = Future()
+            late.set_running_or_notify_cancel()
+            self._late = late
+        # The call sets its result, then looks for a future; here it is the other way round, so one of both sees both.
+        self._settle()
+        return late
+
+    def _settle(self) -> None:
+        late, result = self._late, self.result
+        if late is None or result is None:
+            return
+        with suppress(InvalidStateError):
+            if isinstance(result, Returned):
+                late.set_result(result.value)
+            else:
+                late.set_exception(result.error)
+
+
+class _Worker:
+    """A daemon thread and the place where its next call is put."""
+
+    __slots__ = ("_call", "_go")
+
+    def __init__(self, call: Started) -> None:
+        self._call: Started | None = call
+        self._go = threading.Lock()
+        threading.Thread(target=self._run, name="counterfoil-call", daemon=True).start()
+
+    def take(self, call: Started) -> None:
+        """The next call; only for a worker that is idle."""
+        self._call = call
+        self._go.release()
+
+    def _run(self) -> None:
+        while True:
+            self._go.acquire()
+            call, self._call = self._call, None
+            assert call is not None, "a worker is woken with a call"
+            call.run()
+            # Idle before who waits is told, so that calls in a row find this thread again; but what hangs on a future
+            # may take its time, and nobody may be handed this thread meanwhile.
+            if call.has_future:
+                call.tell()
+                kept = self._rest()
+            else:
+                kept = self._rest()
+                call.tell()
+            del call
+            if not kept:
+                return
+
+    def _rest(self) -> bool:
+        """Wait for the next call, unless enough threads wait already."""
+        if len(_idle) >= IDLE_THREADS_MAX:
+            return False
+        _idle.append(self)
+        return True
+
+
+# Without a lock: append and pop of a list are one step each, and a thread too many does no harm.
+_idle: list[_Worker] = []
+
+# After a fork, in the child, the threads are the parent's.
+os.register_at_fork(after_in_child=_idle.clear)
 
 
 def call_in_thread(
@@ -31,55 +133,31 @@ def call_in_thread(
     Python cannot stop a thread, so a call that outlives its deadline, or a caller that is interrupted, runs on as a
     daemon and its end is handed out as ``late``.
     """
-    future: Future[Any] = Future()
+    call = Started(fn, args, kwargs)
     try:
         # Inside, so that an interrupt never loses sight of a call that has just begun.
-        _start(future, fn, args, kwargs)
-        failure = future.exception(timeout_s)
-    except FutureTimeout:
-        return TimedOut(future)
+        _start(call)
+        call.wait(timeout_s)
     except BaseException as interrupt:
-        return Raised(interrupt, future)
-    return Raised(failure) if failure is not None else Returned(future.result())
+        return Raised(interrupt, call.later())
+    return call.result or TimedOut(call.later())
 
 
 def start_in_thread(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Future[Any]:
     """Call ``fn`` in another thread with this context copied; the future cannot be cancelled."""
-    future: Future[Any] = Future()
-    _start(future, fn, args, kwargs)
+    call = Started(fn, args, kwargs)
+    future = call.later()
+    _start(call)
     return future
 
 
-def _start(
-    future: Future[Any], fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
-) -> None:
-    future.set_running_or_notify_cancel()
-    _hand_over((contextvars.copy_context(), fn, args, kwargs, future))
-
-
-def _hand_over(job: _Job) -> None:
-    with _idle_lock:
-        queue = _idle.pop() if _idle else None
-    if queue is None:
-        queue = SimpleQueue()
-        threading.Thread(target=_work, args=(queue,), name="counterfoil-call", daemon=True).start()
-    queue.put(job)
-
-
-def _work(queue: SimpleQueue[_Job]) -> None:
-    while True:
-        context, fn, args, kwargs, future = queue.get()
-        try:
-            result = context.run(fn, *args, **kwargs)
-        except BaseException as error:
-            future.set_exception(error)
-        else:
-            future.set_result(result)
-        del context, fn, args, kwargs, future
-        with _idle_lock:
-            if len(_idle) >= IDLE_THREADS_MAX:
-                return
-            _idle.append(queue)
+def _start(call: Started) -> None:
+    try:
+        worker = _idle.pop()
+    except IndexError:
+        _Worker(call)
+    else:
+        worker.take(call)
 
 
 def awaitable(future: Future[Any]) -> asyncio.Future[Any]:

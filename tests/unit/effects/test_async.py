@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -393,16 +393,12 @@ def test_an_interrupt_during_a_call_records_that_the_outcome_is_unknown(
 ):
     provider.plan("slow")
 
-    class InterruptedWait(Future):
-        """Somebody presses Ctrl-C while the caller waits for the first answer."""
+    def interrupted_wait(_call, _timeout_s):
+        """Somebody presses Ctrl-C while the caller waits for the answer."""
+        provider.wait_for_slow()
+        raise KeyboardInterrupt
 
-        def exception(self, timeout=None):
-            if timeout is None:
-                return super().exception()
-            provider.wait_for_slow()
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(calls, "Future", InterruptedWait)
+    monkeypatch.setattr(calls.Started, "wait", interrupted_wait)
     with pytest.raises(KeyboardInterrupt), run(ledger):
         pay_sync("o-1")
     assert outcomes(ledger) == ["unknown"]
