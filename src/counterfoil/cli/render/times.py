@@ -48,13 +48,6 @@ def duration(length_ms: int) -> str:
     return f"{length_ms} ms"
 
 
-def ago(time_ms: int, now_ms: int) -> str:
-    """``2 h 14 min ago``; a time to come is ``in 10 s``, as clocks of two machines may differ."""
-    if time_ms > now_ms:
-        return f"in {duration(time_ms - now_ms)}"
-    return f"{duration(now_ms - time_ms)} ago"
-
-
 def count(number: int) -> str:
     """``40,328``"""
     return f"{number:,}"
