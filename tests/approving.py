@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 import counterfoil
+from counterfoil.approvals.state import evolve
 from counterfoil.policy import RuleList, ask, constrain, deny
 from counterfoil.testing.provider import FakeProvider
 
@@ -74,3 +75,15 @@ class Shop:
     def states(self) -> list[str]:
         """The states of all approvals, oldest first."""
         return [str(row["state"]) for row in self.ledger.approvals(None)]
+
+
+def check_approvals(ledger: counterfoil.Ledger) -> None:
+    """Every approval folded from headers alone says what its row says (DESIGN 2.7)."""
+    for row in ledger.approvals(None):
+        folded = None
+        for event in ledger.events(str(row["stream_id"])):
+            if event.data.get("approval_id") == row["approval_id"] and event.type.startswith("approval."):
+                folded = evolve(folded, event.type, event.data)
+        assert folded is not None
+        told = (folded.effect_id, folded.binding, folded.scope, folded.state, folded.missing)
+        assert told == tuple(row[name] for name in ("effect_id", "binding", "scope", "state", "missing"))

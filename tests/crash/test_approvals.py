@@ -10,7 +10,7 @@ from counterfoil.effects import by_key, effect
 from counterfoil.errors import ApprovalDenied, RunWaiting
 from counterfoil.testing import crash
 from counterfoil.testing.provider import FakeProvider
-from tests.approving import policy
+from tests.approving import check_approvals, policy
 
 
 class Approved(crash.Scenario):
@@ -58,6 +58,7 @@ class Approved(crash.Scenario):
         self.decide(ledger)
 
     def check(self, world, ledger):
+        check_approvals(ledger)
         self.check_approvals(ledger)
         (run,) = ledger.runs()
         assert run["terminal"] == "success"

@@ -144,3 +144,11 @@ def test_the_timeline_tells_the_decision_the_request_and_the_answer(shell):
         "approval used",
     ):
         assert part in out
+
+
+def test_a_conversation_that_waits_for_permission_says_so_in_the_list(shell):
+    asked(shell, "o-1")
+    out = words(shell("ls").out)
+    assert "◆? 1 approval pending counterfoil approve ls" in out
+    assert "◆? 1 to approve" in out
+    assert shell("ls", "--json").json["to_approve"] == 1

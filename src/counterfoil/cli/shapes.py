@@ -74,7 +74,13 @@ def row_json(row: Row) -> dict[str, Any]:
 
 
 def conversation_json(
-    info: ConversationInfo, *, last_run: Row | None, last_event_ms: int | None, in_doubt: int, in_review: int
+    info: ConversationInfo,
+    *,
+    last_run: Row | None,
+    last_event_ms: int | None,
+    in_doubt: int,
+    in_review: int,
+    to_approve: int,
 ) -> dict[str, Any]:
     """One conversation of ``ls``."""
     return {
@@ -92,6 +98,7 @@ def conversation_json(
         "waiting": info.waiting,
         "in_doubt": in_doubt,
         "in_review": in_review,
+        "to_approve": to_approve,
         "last_run": None
         if last_run is None
         else {"run_id": last_run["run_id"], "state": last_run["state"], "terminal": last_run["terminal"]},

@@ -7,7 +7,7 @@ import pytest
 from counterfoil.effects.registry import own_tools
 from counterfoil.testing.crash import World
 from counterfoil.testing.truth import check_truth
-from tests.approving import Shop
+from tests.approving import Shop, check_approvals
 
 
 @pytest.fixture
@@ -24,3 +24,4 @@ def shop(world):
     shop = Shop(world.open())
     yield shop
     check_truth(shop.ledger)
+    check_approvals(shop.ledger)

@@ -41,6 +41,7 @@ class Listed:
     last_event_ms: int | None
     in_doubt: int
     in_review: int
+    to_approve: int = 0
 
 
 def empty_lines(what: str, ledger_option: str) -> list[Line]:
@@ -101,6 +102,8 @@ def _needs(entry: Listed) -> tuple[str, Style]:
         return f"◆? {count(entry.in_review)} in review", "doubt_bar"
     if entry.in_doubt:
         return f"◆? {count(entry.in_doubt)} in doubt", "doubt_bar"
+    if entry.to_approve:
+        return f"◆? {count(entry.to_approve)} to approve", "doubt_bar"
     return "", "plain"
 
 

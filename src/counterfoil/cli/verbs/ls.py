@@ -92,6 +92,7 @@ def _conversations(face: Face, ledger: Ledger, after: str, limit: int) -> None:
                     last_event_ms=entry.last_event_ms,
                     in_doubt=entry.in_doubt,
                     in_review=entry.in_review,
+                    to_approve=entry.to_approve,
                 )
             )
         return
@@ -114,6 +115,7 @@ def _listed(ledger: Ledger, info: ConversationInfo, stands: Standing) -> listing
         last[0].recorded_at_ms if last else None,
         stands.in_doubt[info.stream_id],
         stands.in_review[info.stream_id],
+        stands.to_approve[info.stream_id],
     )
 
 
@@ -129,6 +131,9 @@ def _needs(stands: Standing, now_ms: int, option: str) -> list[Line]:
     if reviews_open:
         words = f" ◆? {plural(reviews_open, 'effect')}{plus} in review{'' if doubts else oldest} "
         lines.append(Line(Span(words, "doubt_bar"), "  ", Span(f"counterfoil review ls{option}", "strong")))
+    if waiting := stands.to_approve.total():
+        words = f" ◆? {plural(waiting, 'approval')} pending "
+        lines.append(Line(Span(words, "doubt_bar"), "  ", Span(f"counterfoil approve ls{option}", "strong")))
     return [*lines, Line()] if lines else []
 
 
