@@ -94,3 +94,34 @@ def test_a_run_whose_record_a_newer_version_wrote_is_not_entered(world):
 def test_features_look_at_their_own_types_only(world):
     known = set().union(*(feature.event_types for feature in FEATURES))
     assert TYPE not in known
+
+
+def test_an_old_version_is_interpreted_as_the_newest_and_stays_as_it_is_stored(world):
+    ledger = world.worker()
+    ledger.upcast(
+        TYPE, 3, lambda data, content: ({"figures": data["shapes"]}, content and {**content, "by": "?"})
+    )
+    ledger.upcast(TYPE, 4, lambda data, content: ({**data, "layers": 1}, content))
+    (drawn,) = [event for event in ledger.interpret("c") if event.type == TYPE]
+    assert (drawn.header.event_schema_version, drawn.data) == (5, {"figures": 2, "layers": 1})
+    assert drawn.content == {"title": "plan", "by": "?"}
+    (stored,) = ledger.events("c", types=[TYPE])
+    assert (stored.header.event_schema_version, stored.data) == (3, {"shapes": 2})
+
+
+def test_an_old_version_whose_content_is_gone_is_upcast_without_it(world):
+    ledger = world.worker()
+    ledger.upcast(
+        TYPE, 3, lambda data, content: ({"figures": data["shapes"]}, content and {**content, "by": "?"})
+    )
+    ledger.keyring.store.delete([ledger.ports.genesis(ledger.stream_of("c")).key])
+    ledger.keyring.forget()
+    (drawn,) = [event for event in ledger.interpret("c") if event.type == TYPE]
+    assert (drawn.data, drawn.content_state) == ({"figures": 2}, "missing")
+
+
+def test_a_step_that_is_missing_between_two_versions_is_named(world):
+    ledger = world.worker()
+    ledger.upcast(TYPE, 4, lambda data, content: (data, content))
+    with pytest.raises(UnknownEventType, match="from version 3"):
+        list(ledger.interpret("c"))

@@ -6,22 +6,31 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from counterfoil.core.catalogue import Registry
+from counterfoil.core.header import Header
+from counterfoil.core.upcast import Upcasts
 from counterfoil.errors import UnknownEventType
-from counterfoil.flow.event import Event
+from counterfoil.flow.event import Event, Opened
 
 OWN_TYPES: Final = Registry()
 """The types of the product itself, without those of an application."""
 
 
-def interpreted(registry: Registry, events: Iterable[Event]) -> Iterator[Event]:
-    """The events of a stream for a replay or a fold, in order (ADR 0175, DESIGN 3).
+NO_UPCASTS: Final = Upcasts()
+
+
+def interpreted(
+    registry: Registry, events: Iterable[Event], upcasts: Upcasts = NO_UPCASTS
+) -> Iterator[Event]:
+    """The events of a stream for a replay or a fold, in order, old versions as the newest has them (DESIGN 3).
 
     Raises ``UnknownEventType`` naming type, version and sequence of the first one that this build does not know;
     passing over an event is a property that its producer gave it, never a guess of an older reader.
     """
     for event in events:
         version = event.header.event_schema_version
-        if registry.known(event.type, version):
+        if version < upcasts.newest(event.type):
+            yield _upcast(event, version, upcasts)
+        elif registry.known(event.type, version):
             yield event
         elif not event.header.ignorable:
             raise UnknownEventType(
@@ -33,3 +42,14 @@ def interpreted(registry: Registry, events: Iterable[Event]) -> Iterator[Event]:
                 stream_id=event.stream_id,
                 sequence=event.sequence,
             )
+
+
+def _upcast(event: Event, version: int, upcasts: Upcasts) -> Event:
+    """The event as the newest version of its type has it; what is stored stays, and so does the state of its content."""
+    newest, data, content = upcasts.apply(event.type, version, event.data, event.content_or_none())
+    header = Header({**event.header.raw, "data": dict(data), "event_schema_version": newest})
+    before = event.opened
+    after = before if content is None else Opened("present", (content, *before.parts[1:]))
+    return Event(
+        event.stream_id, event.sequence, event.recorded_at_ms, header, event.hash, lambda: after, event.fault
+    )
