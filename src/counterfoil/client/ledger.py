@@ -23,6 +23,7 @@ from counterfoil.core.fields import FieldForm
 from counterfoil.core.forms import is_label
 from counterfoil.core.genesis import ContentMode
 from counterfoil.core.ids import is_id
+from counterfoil.core.upcast import Upcast, Upcasts
 from counterfoil.effects.registry import find_tool
 from counterfoil.effects.rows import EFFECTS, REVIEWS
 from counterfoil.effects.settle import Settled, SettledOutcome, settle_effect
@@ -128,6 +129,7 @@ class Ledger:
         self.tenant = tenant
         self.store: Store = parts.store
         self.registry: Registry = Registry()
+        self.upcasts: Upcasts = Upcasts()
         self.owner: str = make_owner()
         self._heartbeat = Heartbeat()
         self.keyring, self.ports, self.content = keys_and_ports(
@@ -233,6 +235,13 @@ class Ledger:
         """Declare an event type of the application for ``run.record``; ``public`` names its open fields (FORMAT 7)."""
         self.registry.declare(event_type, version, public, ignorable)
 
+    def upcast(self, event_type: str, from_version: int, step: Upcast) -> None:
+        """Say how the payload of an old version reads in the next: ``step(data, content)`` gives both anew.
+
+        ``content`` is None where it cannot be had. Applied by :meth:`interpret`; stored bytes never change.
+        """
+        self.upcasts.register(event_type, from_version, step)
+
     # ---- reading ----
 
     def conversations(self, after: str = "", limit: int = 100) -> list[ConversationInfo]:
@@ -265,11 +274,11 @@ class Ledger:
         return reading.stream_events(self.ports, self.stream_of(stream), after, wanted, run_id, limit)
 
     def interpret(self, stream: str, after: int = 0, run_id: str | None = None) -> Iterator[Event]:
-        """As :meth:`events`, for folding or replaying them: what may be passed over is left out.
+        """As :meth:`events`, for folding or replaying them: what may be passed over is left out, old versions upcast.
 
         Raises ``UnknownEventType`` with type, version and sequence for any other event that this build does not know.
         """
-        return interpreted(self.registry, self.events(stream, after, run_id=run_id))
+        return interpreted(self.registry, self.events(stream, after, run_id=run_id), self.upcasts)
 
     def tail(
         self,
