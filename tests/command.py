@@ -97,7 +97,7 @@ def declare_refund() -> Callable[..., Any]:
         doubt=counterfoil.by_key(),
         provider_id=lambda result: result["id"],
     )
-    def refund(order: str, line: int, amount: Decimal) -> dict[str, Any]:
+    def refund(order: str, line: int, amount: Decimal, *, idempotency_key: str = "") -> dict[str, Any]:
         return {"id": "re_7Q2M4K", "amount": amount}
 
     return refund

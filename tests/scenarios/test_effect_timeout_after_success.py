@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 
 from counterfoil.effects import by_key, by_lookup, by_repeating, by_review, effect
@@ -19,9 +21,9 @@ def provider():
 
 
 @pytest.fixture
-def world():
-    with own_tools():
-        yield World()
+def world(somewhere):
+    with own_tools(), closing(World(somewhere)) as made:
+        yield made
 
 
 @pytest.fixture
@@ -102,7 +104,7 @@ def test_a_tool_with_neither_is_parked_for_a_person_and_never_sent_again(world, 
 def test_only_a_read_only_tool_is_simply_called_again(ledger, provider):
     provider.plan("slow")
 
-    @effect("order.read", version="1", touches={"data"}, doubt=by_repeating(), timeout_s=0.2)
+    @effect("order.read", version="1", touches=set(), doubt=by_repeating(), timeout_s=0.2)
     def read(order: str):
         return provider.send(idempotency_key=order)
 

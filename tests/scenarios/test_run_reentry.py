@@ -24,7 +24,7 @@ class Shop:
         self.refunds = []
 
         @counterfoil.effect("mail.send", version="1", touches={"messages"}, doubt=counterfoil.by_key())
-        def send(to):
+        def send(to, *, idempotency_key):
             self.mails.append(to)
             return {"id": f"m_{len(self.mails)}"}
 

@@ -187,7 +187,7 @@ def test_siblings_of_a_suspended_run_start_nothing_new(ledger):
     sent = []
 
     @counterfoil.effect("mail.send", version="1", touches={"messages"}, doubt=counterfoil.by_key())
-    async def send(to: str) -> None:
+    async def send(to: str, *, idempotency_key: str = "") -> None:
         sent.append(to)
 
     async def main():

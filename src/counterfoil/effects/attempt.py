@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from counterfoil.core.event import Draft
+from counterfoil.core.values import from_json
 from counterfoil.effects import events, late
 from counterfoil.effects.doubt import DoubtKind
 from counterfoil.effects.handle import Handle
@@ -54,7 +55,7 @@ APPEND_PAUSE_S: Final = 0.25
 class Work:
     """An effect this worker is busy with.
 
-    ``arguments`` are Python values by name, ``recorded`` the same as content, ``key`` the idempotency key as sent,
+    ``recorded`` are the arguments by name as content, ``key`` is the idempotency key as sent,
     ``doubt`` the rule recorded with the intention, ``attempt`` the newest attempt, or the one to come. ``permit`` is
     why it may be made; its events stand in the append of the first intention.
     """
@@ -63,7 +64,6 @@ class Work:
     tool: Tool[..., Any]
     effect_id: str
     key: str
-    arguments: Mapping[str, Any]
     recorded: Mapping[str, Any]
     doubt: DoubtKind
     handle: Handle
@@ -75,6 +75,16 @@ class Work:
     takes_over: str | None = None
     permit: Permit = UNASKED
     artifacts: tuple[str, ...] = ()
+    ready: dict[str, Any] | None = None
+    """The arguments of the attempt that was intended and is about to be made."""
+
+    def fresh_arguments(self) -> dict[str, Any]:
+        """The arguments as Python values, made anew from the record.
+
+        Nothing that the caller, the tool or a lookup does to them changes what the next attempt or lookup is given.
+        Raises InputError when the record cannot be read back with today's classes.
+        """
+        return cast("dict[str, Any]", from_json(dict(self.recorded), "arguments"))
 
     @property
     def latest(self) -> events.Attempt:
@@ -99,9 +109,12 @@ def intend(work: Work, *guards: Guard) -> Flow[None]:
     """Make the intention durable. Nothing has been sent when this raises.
 
     The deadline lies before the lease's end, so nobody recovers the effect while its call may be under way.
-    Raises ``GuardFailed``, ``LeaseLost``, ``RunClosed``, or what parked the run.
+    Raises ``GuardFailed``, ``LeaseLost``, ``RunClosed``, an InputError when the arguments cannot be read back from
+    their recorded form, or what parked the run.
     """
     scope, tool = work.scope, work.tool
+    # Before anything is written: what cannot be read back is not intended either.
+    work.ready = work.fresh_arguments()
     now: int = yield Now()
     work.deadline_ms = now + round(tool.timeout_s * 1000)
     scope.hold_lease(work.deadline_ms + LEASE_MARGIN_MS)
@@ -155,7 +168,8 @@ def send(work: Work) -> Flow[tuple[Verdict, Draft]]:
     left_ms = work.deadline_ms - began
     if work.handle.left or left_ms <= 0:
         yield from _never_sent(work)
-    arguments = tool.parameters.arguments_for_call(work.arguments, work.key)
+    assert work.ready is not None, "an attempt is intended before it is made"
+    arguments, work.ready = tool.parameters.arguments_for_call(work.ready, work.key), None
     call = Call(tool.name, tool.fn, kwargs=arguments, timeout_s=left_ms / 1000, shielded=True)
     result: CallResult = yield from work.handle.interruptibly(call)
     verdict = judge_call(tool, result)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from counterfoil.approvals.rows import APPROVALS
-from counterfoil.core.values import from_json, to_json
+from counterfoil.core.values import to_json
 from counterfoil.effects import events
 from counterfoil.effects.attempt import Overtaken, Work, append, append_patiently, intend, send
 from counterfoil.effects.decisions import Decisions
@@ -91,7 +91,6 @@ class Asked:
             tool=self.tool,
             effect_id=effect_id,
             key=self.key or effect_id,
-            arguments=self.arguments if recorded is None else from_json(recorded),
             recorded=self.recorded if recorded is None else recorded,
             artifacts=self.artifacts,
             permit=permit,

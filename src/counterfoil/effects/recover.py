@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from counterfoil.core.values import from_json
 from counterfoil.effects import events
 from counterfoil.effects.attempt import Overtaken, Work, append, append_patiently
 from counterfoil.effects.decide import ReviewCause
@@ -77,12 +76,11 @@ def _work(
     approval_id: str | None,
 ) -> Work:
     """The effect as its intention recorded it. Raises InputError when its arguments cannot be read back."""
-    return Work(
+    work = Work(
         scope=scope,
         tool=tool,
         effect_id=effect.effect_id,
         key=str(content["idempotency_key"]),
-        arguments=from_json(content["arguments"]),
         recorded=content["arguments"],
         doubt=effect.doubt,
         handle=Handle(),
@@ -92,6 +90,8 @@ def _work(
         lookups=effect.lookups,
         permit=Permit(effect.effect_id, approval_id, proposed=content.get("proposed")),
     )
+    work.fresh_arguments()
+    return work
 
 
 def _resolved(work: Work) -> Flow[Recovered]:

@@ -25,7 +25,8 @@ from counterfoil.effects.doubt import Absent, Answer, CannotTell, Found, answer_
 from counterfoil.effects.outcome import Verdict, error_content, judge_found, result_content
 from counterfoil.effects.standing import Standing
 from counterfoil.effects.state import IN_REVIEW, review_of
-from counterfoil.errors import Fenced, GuardFailed
+from counterfoil.effects.suitable import RESTS_ON_KEY
+from counterfoil.errors import Fenced, GuardFailed, InputError
 from counterfoil.flow.context import LEASE_MARGIN_MS
 from counterfoil.flow.requests import Call, CallResult, Flow, Now, Raised, Returned, Wait
 
@@ -101,11 +102,25 @@ def _resolve(work: Work, case: Case, news: tuple[Draft, ...]) -> Flow[Resolution
 
 def _possible(work: Work, step: AskHuman | Leave | WaitUntil | LookUp | SendAgain) -> Any:
     """What today's code cannot do any more goes to a human: the rule is the recorded one, the tool is today's."""
-    if isinstance(step, LookUp) and work.tool.doubt.lookup is None:
-        return AskHuman("schema_changed")
-    if isinstance(step, SendAgain) and not work.tool.parameters.accepts(work.recorded):
-        return AskHuman("schema_changed")
-    return step
+    parameters = work.tool.parameters
+    match step:
+        case LookUp():
+            able = work.tool.doubt.lookup is not None
+        case SendAgain():
+            able = parameters.accepts(work.recorded) and (
+                work.doubt not in RESTS_ON_KEY or parameters.takes_key
+            )
+        case _:
+            return step
+    return step if able and _readable(work) else AskHuman("schema_changed")
+
+
+def _readable(work: Work) -> bool:
+    try:
+        work.fresh_arguments()
+    except InputError:
+        return False
+    return True
 
 
 # ---- asking the provider -----------------------------------------------------------------------------------------
@@ -120,7 +135,7 @@ def _look_up(work: Work, case: Case, delay_ms: int) -> Flow[tuple[Verdict | None
     now: int = yield Now()
     scope.hold_lease(now + round(tool.timeout_s * 1000) + LEASE_MARGIN_MS)
     assert tool.doubt.lookup is not None
-    arguments = tool.lookup_arguments(work.arguments, work.key)
+    arguments = tool.lookup_arguments(work.fresh_arguments(), work.key)
     call = Call(f"the lookup of {tool.name}", tool.doubt.lookup, kwargs=arguments, timeout_s=tool.timeout_s)
     result: CallResult = yield from work.handle.interruptibly(call)
     if isinstance(result, Returned) and inspect.iscoroutine(result.value):

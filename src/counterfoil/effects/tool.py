@@ -15,6 +15,7 @@ from counterfoil.effects.handle import Handle
 from counterfoil.effects.perform import perform
 from counterfoil.effects.registry import register
 from counterfoil.effects.signature import KEY_PARAMETER, Parameters, check_takes, chosen
+from counterfoil.effects.suitable import check_key_arrives, unfit
 from counterfoil.errors import ToolInvalid
 from counterfoil.flow.context import RunScope, current_scope
 from counterfoil.flow.drive import adrive, drive
@@ -27,7 +28,6 @@ T = TypeVar("T")
 TOUCHES: Final = frozenset({"money", "data", "access", "messages", "external"})
 """What a tool may touch (DESIGN 7)."""
 
-_NOT_REPEATABLE: Final = frozenset({"money", "access", "messages"})
 KEY_CHARACTERS_MAX: Final = 1_000
 
 _numbers = itertools.count(1)
@@ -62,6 +62,7 @@ class Tool(Generic[P, R_co]):
         self.repeatable = repeatable
         self.asynchronous: bool = inspect.iscoroutinefunction(self.fn)
         self.parameters: Parameters = Parameters(fn, name)
+        check_key_arrives(name, doubt, self.parameters)
         self._key = key
         self._provider_id = provider_id
         offered = self.parameters.offered
@@ -79,9 +80,9 @@ class Tool(Generic[P, R_co]):
                 hint="make both async or both plain functions",
                 tool=self.name,
             )
-        return check_takes(
-            lookup, None if offered is None else offered | {KEY_PARAMETER}, "lookup", self.name
-        )
+        if offered is not None and self.parameters.takes_key:
+            offered |= {KEY_PARAMETER}
+        return check_takes(lookup, offered, "lookup", self.name)
 
     def _look_like(self, fn: Callable[P, R_co]) -> None:
         """Name, documentation and signature of the function; frameworks make the model's schema from them."""
@@ -190,8 +191,9 @@ class Tool(Generic[P, R_co]):
         return str.__str__(key)
 
     def lookup_arguments(self, arguments: Mapping[str, Any], key: str) -> dict[str, Any]:
-        """What the doubt rule's lookup is called with: the key, and the arguments it takes."""
-        return chosen({**arguments, KEY_PARAMETER: key}, self._lookup_takes)
+        """What the doubt rule's lookup is called with: what it takes of the arguments, and of the key if it was sent."""
+        sent = self.parameters.arguments_for_call(arguments, key)
+        return chosen(sent, self._lookup_takes)
 
     def provider_id_of(self, result: Any) -> str | None:
         """The provider's own id of the effect, if the declaration says where it stands and it is there."""
@@ -263,6 +265,8 @@ def _check(
     problem = None
     if not callable(fn) or isinstance(fn, Tool | type):
         problem = "effect decorates a plain or async function"
+    elif (problem := unfit(fn)) is not None:
+        pass
     elif not is_label(name) or not is_label(version):
         problem = "a tool's name and version are labels: letters, digits and _.:/+-, at most 128"
     elif isinstance(touches, str) or not TOUCHES.issuperset(touches):
@@ -271,7 +275,7 @@ def _check(
         problem = "doubt is by_key(), by_lookup(fn), by_repeating() or by_review()"
     elif isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float) or not 0 < timeout_s <= 86_400:
         problem = "timeout_s is a number of seconds above 0 and at most a day"
-    elif doubt.kind == "repeat" and (key is not None or not _NOT_REPEATABLE.isdisjoint(touches)):
-        problem = "by_repeating is for tools that touch nothing: no key, and no money, access or messages"
+    elif doubt.kind == "repeat" and (key is not None or len(touches) > 0):
+        problem = "by_repeating is for tools that touch nothing: no key, and touches=set(), as reading touches nothing"
     if problem is not None:
         raise ToolInvalid(f"tool {name!r} cannot be declared: {problem}", tool=str(name)[:128])

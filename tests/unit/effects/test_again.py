@@ -44,7 +44,7 @@ def declare():
     def make(counter, **more):
         settings = {"version": "1", "touches": set(), "doubt": by_review()} | more
 
-        def act(order="o-1", note=""):
+        def act(order="o-1", note="", *, idempotency_key=""):
             return counter()
 
         return effect("act", **settings)(act)

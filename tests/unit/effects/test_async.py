@@ -108,7 +108,7 @@ def test_a_sync_tool_can_be_awaited_without_holding_up_the_loop(ledger, pay_sync
 def test_a_sync_tool_called_in_async_code_runs_in_a_thread_that_sees_the_run(ledger):
     seen = []
 
-    @effect("look", version="1", touches={"data"}, doubt=by_key())
+    @effect("look", version="1", touches={"data"}, doubt=by_review())
     def look():
         seen.append((current_scope().run_id, threading.current_thread() is threading.main_thread()))
         return "there"
@@ -411,7 +411,7 @@ def test_an_interrupt_during_a_call_records_that_the_outcome_is_unknown(
 
 def test_a_tool_may_call_another_tool(ledger, provider, pay_sync):
     @effect("outer", version="1", touches={"money"}, doubt=by_key())
-    def outer():
+    def outer(*, idempotency_key):
         return pay_sync("o-1")["id"]
 
     with run(ledger):
@@ -425,7 +425,7 @@ def test_doubt_of_an_inner_tool_parks_the_outer_one_too(ledger, provider, pay_sy
     provider.plan("answer_lost")
 
     @effect("outer", version="1", touches={"money"}, doubt=by_key())
-    def outer():
+    def outer(*, idempotency_key):
         return pay_sync("o-1")["id"]
 
     with pytest.raises(RunWaiting), run(ledger):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 from contextlib import suppress
 
 import pytest
 
+from counterfoil.core.registered import register
 from counterfoil.effects import Absent, CannotTell, Found, by_key, by_lookup, by_review, effect
 from counterfoil.effects.settle import Person, settle_effect
 from counterfoil.errors import (
     EffectFailed,
     EffectInFlight,
+    NotDecodable,
     NotDone,
     Rejected,
     RunSuspended,
@@ -285,3 +288,81 @@ def test_an_effect_settled_without_success_raises_what_was_settled(ledger, provi
     with run(world.open()), pytest.raises(EffectFailed) as failed:
         pay("o-1")
     assert failed.value.outcome == "abandoned"
+
+
+# ---- what is sent is what is recorded -----------------------------------------------------------------------------------
+
+
+class Greedy:
+    """A tool and a lookup that use up whatever they are given, as code that works on its arguments does."""
+
+    def __init__(self, provider):
+        self.provider = provider
+        self.sent, self.asked = [], []
+
+    def pay(self, order, *, idempotency_key):
+        self.sent.append(copy.deepcopy(order))
+        order["amount"] += order.pop("fee")
+        order["lines"].clear()
+        return self.provider.send(idempotency_key=idempotency_key, order=order["id"])
+
+    def find(self, order, *, idempotency_key):
+        self.asked.append(copy.deepcopy(order))
+        order.clear()
+        return self.provider.find(idempotency_key=idempotency_key)
+
+
+def an_order():
+    return {"id": "o-1", "amount": 100, "fee": 5, "lines": [1, 2]}
+
+
+def greedy(provider, name="pay"):
+    tool = Greedy(provider)
+    return tool, effect(
+        name,
+        version="1",
+        touches={"money"},
+        doubt=by_lookup(tool.find, then=by_key()),
+        key=lambda order: order["id"],
+    )(tool.pay)
+
+
+def test_a_tool_that_changes_its_arguments_is_sent_the_recorded_ones_each_time(ledger, provider):
+    provider.plan("unreached", "unreached")
+    tool, pay = greedy(provider)
+    order = an_order()
+    with run(ledger):
+        pay(order)
+    assert tool.sent == [an_order()] * 3
+    assert tool.asked == [an_order()] * provider.lookups
+    assert order == an_order()
+    intended = ledger.events("case", types={"effect.intended"})
+    assert [event.content["arguments"] for event in intended] == [{"order": an_order()}] * 3
+
+
+def test_a_caller_that_changes_an_argument_meanwhile_changes_nothing_of_what_is_asked(ledger):
+    order, asked = an_order(), []
+
+    def pay(order_sent):
+        order.clear()
+        raise ConnectionError
+
+    find = by_lookup(lambda order_sent: asked.append(order_sent) or Found("succeeded"))
+    pay = effect("pay", version="1", touches={"money"}, doubt=find)(pay)
+    with run(ledger):
+        pay(order)
+    assert asked == [an_order()]
+
+
+def test_arguments_that_cannot_be_read_back_are_refused_before_anything_is_written(ledger, told):
+    class Sealed:
+        """Can be written down and not made again."""
+
+    def broken(_):
+        raise ValueError("not today")
+
+    register(Sealed, name="test.sealed", encode=lambda _: {}, decode=broken)
+    pay = effect("pay", version="1", touches={"money"}, doubt=by_review())(lambda order: "paid")
+    with run(ledger), pytest.raises(NotDecodable, match=r"arguments\.order"):
+        pay(Sealed())
+    assert told() == []

@@ -42,7 +42,10 @@ def test_an_intention_stands_before_the_call_and_an_observation_after(ledger, to
 
 
 def test_the_intention_says_what_was_meant(ledger):
-    pay = declare(lambda order, amount=Decimal("1.10"): None, touches={"money", "external"}, doubt=by_key())
+    def pay(order, amount=Decimal("1.10"), *, idempotency_key):
+        return None
+
+    pay = declare(pay, touches={"money", "external"}, doubt=by_key())
     with run(ledger):
         pay("o-1")
     intended = next(ledger.events("case", types={"effect.intended"}))

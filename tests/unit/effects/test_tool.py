@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import importlib.util
 import inspect
 import typing
 
 import pytest
 
-from counterfoil.effects import Absent, by_key, by_lookup, by_repeating, by_review, effect, find_tool, tools
+from counterfoil.effects import (
+    Absent,
+    Found,
+    by_key,
+    by_lookup,
+    by_repeating,
+    by_review,
+    effect,
+    find_tool,
+    tools,
+)
 from counterfoil.effects.registry import own_tools, tool_of
 from counterfoil.errors import InputError, NoRun, ToolInvalid, ToolNotFound
 
@@ -48,6 +59,8 @@ async def apay(order: str, *, idempotency_key: str = "") -> str:
         {"timeout_s": float("nan")},
         {"timeout_s": 1_000_000},
         {"doubt": by_repeating()},
+        {"doubt": by_repeating(), "touches": {"data"}},
+        {"doubt": by_repeating(), "touches": {"external"}},
         {"doubt": by_repeating(), "touches": set(), "key": lambda order: order},
         {"key": lambda customer: customer},
         {"doubt": by_lookup(lambda customer: Absent())},
@@ -78,6 +91,74 @@ def test_the_lookup_of_a_sync_tool_is_no_coroutine():
     with pytest.raises(ToolInvalid, match="async"):
         declare(pay, doubt=by_lookup(find))
     assert declare(apay, doubt=by_lookup(find)).asynchronous
+
+
+@pytest.mark.parametrize(
+    "doubt", [by_key(), by_lookup(lambda order: Absent(), then=by_key())], ids=["key", "lookup_then_key"]
+)
+@pytest.mark.parametrize("fn", [lambda order: None, lambda order, **rest: None], ids=["named", "rest"])
+def test_a_rule_that_sends_again_under_the_key_is_refused_for_a_tool_that_never_gets_one(fn, doubt):
+    with pytest.raises(ToolInvalid, match="idempotency_key") as refused:
+        declare(fn, doubt=doubt)
+    assert "by_review" in refused.value.hint
+    assert tools() == []
+
+
+@pytest.mark.parametrize(
+    "find",
+    [lambda *, idempotency_key, **_: Absent(), lambda order, idempotency_key="": Absent()],
+    ids=["asks", "may ask"],
+)
+def test_a_lookup_by_a_key_that_no_call_carries_is_refused(find):
+    with pytest.raises(ToolInvalid, match="lookup asks for idempotency_key"):
+        declare(lambda order: None, doubt=by_lookup(find))
+
+
+def test_a_lookup_by_the_arguments_needs_no_key_and_is_given_none(ledger):
+    asked = []
+
+    def lost(order):
+        raise ConnectionError
+
+    tool = declare(lost, doubt=by_lookup(lambda **given: asked.append(given) or Found("succeeded", "there")))
+    with ledger.run("agent", conversation="case"):
+        assert tool("o-1") == "there"
+    assert asked == [{"order": "o-1"}]
+
+
+def generator(order, *, idempotency_key=""):
+    yield order
+
+
+async def async_generator(order, *, idempotency_key=""):
+    yield order
+
+
+class Client:
+    """Its methods are no tools; a bound one may be declared."""
+
+    def pay(self, order, *, idempotency_key=""):
+        return order
+
+    def __call__(self, order, *, idempotency_key=""):
+        yield order
+
+
+@pytest.mark.parametrize("fn", [generator, async_generator, functools.partial(generator), Client()])
+def test_a_generator_function_is_refused_because_calling_it_does_nothing(fn):
+    with pytest.raises(ToolInvalid, match="generator"):
+        declare(fn)
+
+
+def test_a_method_is_refused_with_what_to_do_instead():
+    with pytest.raises(ToolInvalid, match="bound method"):
+        declare(Client.pay)
+    assert declare(Client().pay).parameters.takes_key
+
+
+def test_a_function_whose_parameters_cannot_be_read_is_refused():
+    with pytest.raises(ToolInvalid, match="parameters"):
+        declare(min)
 
 
 def test_a_lookup_followed_by_anything_but_a_key_is_refused():

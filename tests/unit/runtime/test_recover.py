@@ -193,7 +193,7 @@ def test_async_tools_are_recovered_from_sync_code_and_inside_a_running_loop(worl
         return counterfoil.Found("succeeded", "found")
 
     @counterfoil.effect("mail.send", version="1", touches={"messages"}, doubt=counterfoil.by_lookup(find))
-    async def send(to):
+    async def send(to, *, idempotency_key):
         raise Gone
 
     async def dies(name):

@@ -219,7 +219,7 @@ def test_a_contradiction_found_while_the_run_was_under_way_keeps_it_from_ending_
     with own_tools():
 
         @counterfoil.effect("t.pay", version="1", touches={"money"}, doubt=counterfoil.by_key())
-        def pay(order):
+        def pay(order, *, idempotency_key):
             return "paid"
 
         with pytest.raises(RunWaiting) as waiting, ledger.run("a", conversation="c") as run:
