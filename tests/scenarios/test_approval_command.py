@@ -152,3 +152,13 @@ def test_a_conversation_that_waits_for_permission_says_so_in_the_list(shell):
     assert "◆? 1 approval pending counterfoil approve ls" in out
     assert "◆? 1 to approve" in out
     assert shell("ls", "--json").json["to_approve"] == 1
+
+
+def test_hostile_text_in_a_question_a_name_or_a_comment_does_nothing_to_the_terminal(shell):
+    evil = "\x1b[2J\u202eyes\r\nApproval granted"
+    (approval,) = asked(shell, "o-1", question=evil, assignees=[f"Ines{evil}"])
+    shell("approve", "grant", approval, "--by", f"Ines{evil}", "--comment", evil)
+    for command in (("approve", "show", approval), ("show", "o-1"), ("approve", "ls", "--state", "all")):
+        out = shell(*command).out
+        assert not {"\x1b", "\u202e", "\r"} & set(out)
+        assert not any(line.startswith("Approval granted") for line in out.splitlines())

@@ -7,17 +7,23 @@ import pytest
 import counterfoil
 from counterfoil import RunWaiting
 from counterfoil.effects.registry import own_tools
-from counterfoil.testing.crash import LifeUntil, World, live
+from counterfoil.testing.crash import Life, LifeUntil, World, live
 from counterfoil.testing.truth import check_truth
 from tests.approving import Shop, policy
+from tests.servers.fixtures import schema_for
 
 DAY_MS = 86_400_000
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def world(request, tmp_path):
+@pytest.fixture(params=["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def world(request, tmp_path, monkeypatch):
+    if request.param == "postgres":
+        monkeypatch.setenv("HOME", str(tmp_path))
+        place = request.getfixturevalue("cluster").url(schema=schema_for(str(tmp_path)))
+    else:
+        place = None if request.param == "memory" else tmp_path / "ledger"
     with own_tools():
-        world = World(None if request.param == "memory" else tmp_path / "ledger")
+        world = World(place)
         yield world
         world.close()
 
@@ -101,3 +107,24 @@ def test_an_async_agent_waits_and_goes_on_like_any_other(world):
     assert asyncio.run(agent()) == 80
     assert asyncio.run(agent()) == 80
     assert sent == [80]
+
+
+def test_without_a_policy_a_call_makes_the_requests_that_it_made_before(world):
+    shop = Shop(world.open())
+    life = Life()
+
+    def work(ledger):
+        shop.use(ledger, None)
+        with ledger.run("agent", conversation="case", message="m", dedupe="m"):
+            begun = len(life.requests)
+            shop.refund("o-1", 80)
+            shop.asked = life.requests[begun:]
+
+    live(world, life, work)
+    assert shop.asked == [
+        "newid",
+        "now",
+        "append effect.intended",
+        "call shop.refund",
+        "append effect.observed",
+    ]
