@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from counterfoil.abc.policy import RulingOutcome
 from counterfoil.core.values import from_json
-from counterfoil.effects.identity import Identity, business_identity, run_identity
+from counterfoil.effects.identity import Identity, Occurrence, business_identity, run_identity
 from counterfoil.effects.permit import UNASKED, Permit
 from counterfoil.errors import EffectInFlight, InputError
 from counterfoil.flow.context import RunScope
@@ -59,6 +59,7 @@ class Decisions:
         self._scope = scope
         self._by_effect: dict[str, Decided] = {}
         self._unread: dict[str, Event] = {}
+        self._recorded: dict[str, Event] = {}
         self._by_key: dict[str, Decided] = {}
         self._deciding: set[str] = set()
         self._lock: Lock = Lock()
@@ -76,7 +77,7 @@ class Decisions:
             case "decision.proposed":
                 effect_id = data["effect_id"]
                 self._by_effect[effect_id] = Decided(effect_id, data["tool"], None, data["binding"])
-                self._unread[effect_id] = event
+                self._unread[effect_id] = self._recorded[effect_id] = event
             case "policy.evaluated":
                 decided = self._by_effect[data["effect_id"]]
                 decided.policy, decided.revision = data["policy"], data["revision"]
@@ -105,6 +106,16 @@ class Decisions:
                 self._read(self._unread.pop(effect_id), tool)
             return self._by_key.get(key_index)
 
+    def at(self, place: Occurrence, tool: str) -> Decided | None:
+        """The call of an earlier entry that stood at this place and was put to people."""
+        for effect_id, event in self._recorded.items():
+            decided = self._by_effect[effect_id]
+            if decided.approval_id is not None and decided.tool == tool:
+                found = (event.content_or_none() or {}).get("place")
+                if found is not None and (found["path"], found["number"]) == place:
+                    return decided
+        return None
+
     def recorded_permit(self, effect_id: str) -> Permit:
         """Why an effect was intended that is on record: the arguments it was allowed with."""
         decided = self._by_effect.get(effect_id)
@@ -119,7 +130,7 @@ class Decisions:
             return
         try:
             identity = self._identity(content, tool)
-        except InputError:
+        except (InputError, LookupError, TypeError, ValueError):
             return
         decided = self._by_effect[event.data["effect_id"]]
         decided.identity = identity

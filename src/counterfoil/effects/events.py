@@ -55,9 +55,12 @@ def decision_proposed(
     binding: str,
     arguments: Mapping[str, Any],
     occurrence: Occurrence | None,
+    place: Occurrence | None,
 ) -> Draft:
     """What the agent wants, before anybody judged it."""
     content: dict[str, Any] = {"arguments": arguments}
+    if place is not None:
+        content["place"] = {"path": place[0], "number": place[1]}
     if occurrence is not None:
         content["occurrence"] = {"path": occurrence[0], "number": occurrence[1]}
     data = {"effect_id": effect_id, "tool": tool, "tool_version": tool_version, "binding": binding}

@@ -6,6 +6,7 @@ import asyncio
 from contextlib import ExitStack
 from typing import Any
 
+from counterfoil.flow.lanes import in_main_lane
 from counterfoil.flow.requests import Call, Flow, Wait
 
 
@@ -17,11 +18,13 @@ class Handle:
     everywhere else it sees ``left`` before it begins the next thing.
     """
 
-    __slots__ = ("_waiting", "flight", "left")
+    __slots__ = ("_waiting", "flight", "in_main_lane", "left")
 
     def __init__(self) -> None:
         self.left: bool = False
         self._waiting = False
+        self.in_main_lane: bool = in_main_lane()
+        """Whether the call was made where order means something: there it is also known by its place."""
         self.flight: ExitStack[bool | None] = ExitStack()
         """Holds the run's count of this call; taken over by whoever goes on watching it."""
 

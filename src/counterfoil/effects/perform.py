@@ -46,7 +46,8 @@ SHOWN_DIGITS = 12
 class Asked:
     """One call of a tool in a run: its arguments twice (Python values, content), which effect it is, which call of it.
 
-    ``past`` is what the run has on record.
+    ``past`` and ``decisions`` are what the run has on record. ``place`` is where the call stands in the program: which
+    one of this tool's it is in its path, whatever its arguments; known in the main lane of a run under a policy.
     """
 
     scope: RunScope
@@ -61,6 +62,7 @@ class Asked:
     past: Past
     decisions: Decisions
     artifacts: tuple[str, ...] = ()
+    place: Occurrence | None = None
 
     def binding(self, effect_id: str, recorded: Mapping[str, Any] | None = None) -> str:
         """The digest that ties decision, approval and intention to this very call (FORMAT 8)."""
@@ -138,7 +140,37 @@ def _validated(scope: RunScope, tool: Tool[..., Any], arguments: Mapping[str, An
             identity = run_identity(index, scope.run_id, tool.name, recorded, occurrence)
     number = scope.occurrence("effect", identity.key_index, "")
     past, decisions = scope.part(Past), scope.part(Decisions)
-    return Asked(scope, tool, handle, arguments, recorded, key, identity, occurrence, number, past, decisions)
+    return Asked(
+        scope,
+        tool,
+        handle,
+        arguments,
+        recorded,
+        key,
+        identity,
+        occurrence,
+        number,
+        past,
+        decisions,
+        _addresses(scope, tool, arguments),
+        _place(scope, tool, handle, decisions),
+    )
+
+
+def _place(scope: RunScope, tool: Tool[..., Any], handle: Handle, decisions: Decisions) -> Occurrence | None:
+    if not handle.in_main_lane or (scope.policy is None and not decisions):
+        return None
+    path = step_path()
+    return path, scope.occurrence("place", tool.name, path)
+
+
+def _addresses(scope: RunScope, tool: Tool[..., Any], arguments: Mapping[str, Any]) -> tuple[str, ...]:
+    """The artifacts that a call refers to, by their bytes (FORMAT 8 and 10)."""
+    found = tool.artifacts_of(arguments)
+    if not found:
+        return ()
+    material = scope.ports.material(scope.stream_id)
+    return tuple(material.address(item).hex() for item in found)
 
 
 # ---- a call that is not on record --------------------------------------------------------------------------------

@@ -90,11 +90,31 @@ class _Permitting:
             found = yield from self._by_approval(decided, decided.approval_id)
             if found is not None:
                 return found
-        elif decided is not None and decided.outcome != "deny" and self._rules_still(decided):
+        elif decided is None:
+            yield from self._refuse_in_place_of_another()
+        elif decided.outcome != "deny" and self._rules_still(decided):
             return self._allowed(decided)
         if self.policy is None:
             return Permit(self.effect_id)
         return (yield from self._propose())
+
+    def _refuse_in_place_of_another(self) -> Flow[None]:
+        """Refuse a call that stands where people were asked about another one, as a hook would make it (case S13)."""
+        asked = self.asked
+        other = None if asked.place is None else asked.decisions.at(asked.place, asked.tool.name)
+        if other is None or other.approval_id is None:
+            return
+        approval = yield from approval_now(other.approval_id)
+        now: int = yield Now()
+        if approval is None or judge_use(approval.found, same_call=False, now_ms=now) != "mismatch":
+            return
+        found = asked.binding(other.effect_id)
+        known = [
+            event for event in asked.past.calls(other.effect_id).failures if refused_call(event) == found
+        ]
+        if known:
+            raise refusal_of(known[0], asked.tool.name)
+        raise (yield from self._mismatched(approval, found))
 
     def _rules_still(self, decided: Decided) -> bool:
         """Whether a ruling is about this call and of the policy in force; without one the recorded ruling stands."""
@@ -126,6 +146,7 @@ class _Permitting:
             binding,
             asked.recorded,
             asked.occurrence,
+            asked.place,
         )
         new = Decided(self.effect_id, asked.tool.name, asked.identity, binding)
         return (yield from self._carry_out(ruling, new, proposed))
@@ -273,7 +294,7 @@ class _Permitting:
             self.scope, approval.approval_id, approval.effect_id, approval.binding, found, changed
         )
         yield from self._append(draft)
-        asked.past.calls(self.effect_id).failed_here += 1
+        asked.past.calls(approval.effect_id).failed_here += 1
         return mismatched(approval.approval_id, approval.effect_id, asked.tool.name)
 
     def _lapsed(self, decided: Decided, approval_id: str) -> Exception:

@@ -6,7 +6,8 @@ import asyncio
 import functools
 import inspect
 import itertools
-from collections.abc import Callable, Collection, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from pathlib import Path
 from typing import Any, Final, Generic, ParamSpec, TypeVar, cast, overload
 
 from counterfoil.core.forms import is_label
@@ -51,6 +52,7 @@ class Tool(Generic[P, R_co]):
         timeout_s: float,
         repeatable: bool,
         provider_id: Callable[[Any], str | None] | None,
+        artifacts: Callable[..., Iterable[Path | bytes]] | None = None,
     ) -> None:
         _check(fn, name, version, touches, key, doubt, timeout_s)
         self.fn: Callable[..., Any] = _function_of(fn)
@@ -66,6 +68,10 @@ class Tool(Generic[P, R_co]):
         self._key = key
         self._provider_id = provider_id
         offered = self.parameters.offered
+        self._artifacts = artifacts
+        self._artifacts_take = (
+            None if artifacts is None else check_takes(artifacts, offered, "artifacts", name)
+        )
         self._key_takes = None if key is None else check_takes(key, offered, "key", name)
         self._lookup_takes = self._checked_lookup(offered)
         self._look_like(fn)
@@ -190,6 +196,18 @@ class Tool(Generic[P, R_co]):
             )
         return str.__str__(key)
 
+    def artifacts_of(self, arguments: Mapping[str, Any]) -> list[bytes]:
+        """The bytes that a call refers to, which its binding covers. Raises ToolInvalid when they cannot be read."""
+        if self._artifacts is None:
+            return []
+        try:
+            found = self._artifacts(**chosen(arguments, self._artifacts_take))
+            return [item if isinstance(item, bytes) else Path(item).read_bytes() for item in found]
+        except OSError as error:
+            raise ToolInvalid(
+                f"what this call of tool {self.name} refers to cannot be read: {error}", tool=self.name
+            ) from error
+
     def lookup_arguments(self, arguments: Mapping[str, Any], key: str) -> dict[str, Any]:
         """What the doubt rule's lookup is called with: what it takes of the arguments, and of the key if it was sent."""
         sent = self.parameters.arguments_for_call(arguments, key)
@@ -222,6 +240,7 @@ def effect(
     timeout_s: float = 30,
     repeatable: bool = False,
     provider_id: Callable[[Any], str | None] | None = None,
+    artifacts: Callable[..., Iterable[Path | bytes]] | None = None,
 ) -> Callable[[Callable[P, R_co]], Tool[P, R_co]]:
     """Declare a function that acts on the outside world.
 
@@ -229,7 +248,8 @@ def effect(
     is unknown (:func:`by_key`, :func:`by_lookup`, :func:`by_repeating`, :func:`by_review`). ``key(**arguments)`` gives
     the business key: one effect per tenant, however often it is called. Without one, the same call in the same run is
     one effect, and a second call gets its recorded outcome unless ``repeatable``. ``timeout_s`` bounds one attempt in
-    seconds. ``provider_id(result)`` picks the provider's own id out of the result. A parameter ``idempotency_key`` of
+    seconds. ``provider_id(result)`` picks the provider's own id out of the result. ``artifacts(**arguments)`` names the
+    files, or gives the bytes, that the call refers to: an approval does not hold for others. A parameter ``idempotency_key`` of
     the function is filled in by Counterfoil. Raises :class:`counterfoil.errors.ToolInvalid`.
 
     Example::
@@ -251,6 +271,7 @@ def effect(
             timeout_s=timeout_s,
             repeatable=repeatable,
             provider_id=provider_id,
+            artifacts=artifacts,
         )
         register(tool)
         return tool

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -16,6 +13,7 @@ from counterfoil.core.ids import derived_id
 from counterfoil.errors import Divergence
 from counterfoil.flow.context import RunScope, step_path
 from counterfoil.flow.event import Event
+from counterfoil.flow.lanes import in_main_lane
 from counterfoil.flow.requests import EventsById, Flow, Read
 
 COUNTED_TYPES = frozenset({"step.finished", "provider.responded"})
@@ -105,43 +103,6 @@ def tally_of(record: Iterable[Event]) -> Tally:
         if event.type in COUNTED_TYPES:
             tally.add(event.type, event.data)
     return tally
-
-
-# ---- the main lane -------------------------------------------------------------------------------------------------
-
-_lane: ContextVar[object | None] = ContextVar("counterfoil_lane", default=None)
-
-
-def _here() -> object:
-    try:
-        task = asyncio.current_task()
-    except RuntimeError:
-        task = None
-    return task if task is not None else threading.get_ident()
-
-
-@contextmanager
-def main_lane() -> Iterator[None]:
-    """The code below runs one thing after the other, in this task or thread.
-
-    Only there does the order of calls mean anything: siblings that run together are matched by identity alone, in
-    whatever order they come (DESIGN 6).
-    """
-    token = _lane.set(_here())
-    try:
-        yield
-    finally:
-        _lane.reset(token)
-
-
-def begin_main_lane() -> None:
-    """Make this task or thread the run's main lane; it ends with the run's context."""
-    _lane.set(_here())
-
-
-def in_main_lane() -> bool:
-    """Whether this code runs in the lane in which the run was entered."""
-    return _lane.get() == _here()
 
 
 # ---- identity and record -------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from counterfoil.effects.decisions import Constrained, Decisions
 from counterfoil.errors import InvalidForm, NoRun, RunCancelled, RunClosed
 from counterfoil.flow.context import RunScope, ScopeToken, enter_scope, leave_scope
 from counterfoil.flow.drive import adrive, drive
+from counterfoil.flow.lanes import begin_main_lane
 from counterfoil.flow.requests import Flow
 from counterfoil.runtime import inputs
 from counterfoil.runtime.admit import Entered, enter
@@ -22,7 +23,6 @@ from counterfoil.runtime.block import Ending, Outcome, RunHost, leave, leave_asy
 from counterfoil.runtime.decide import CHOSEN_TERMINALS
 from counterfoil.runtime.facts import message_flow, record_flow
 from counterfoil.runtime.model import Model, Response
-from counterfoil.runtime.resume import begin_main_lane
 from counterfoil.runtime.shutdown import WATCH
 from counterfoil.runtime.spec import RunSpec
 from counterfoil.runtime.step import is_async, step_flow

@@ -16,6 +16,7 @@ from counterfoil.core.values import comparable, from_json, to_json
 from counterfoil.errors import InputError
 from counterfoil.flow.context import RunScope, inside_step
 from counterfoil.flow.event import Event
+from counterfoil.flow.lanes import in_main_lane, main_lane
 from counterfoil.flow.requests import Call, CallResult, Flow, NewId, Now, Raised, Returned
 from counterfoil.runtime import events
 from counterfoil.runtime.outcome import error_content, error_of, is_result
@@ -26,8 +27,6 @@ from counterfoil.runtime.resume import (
     Record,
     attempt_event_id,
     identify,
-    in_main_lane,
-    main_lane,
 )
 
 _ENDED_FROM_OUTSIDE = (asyncio.CancelledError, KeyboardInterrupt, SystemExit)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 import counterfoil
@@ -242,3 +245,74 @@ def test_other_bytes_in_a_file_that_the_call_refers_to_are_another_call(world, t
     with pytest.raises(ApprovalMismatched):
         agent()
     assert ran == []
+
+
+def unkeyed(shop):
+    """A tool without a business key: a call with other arguments is another effect."""
+
+    @counterfoil.effect("shop.note", version="1", touches={"messages"}, doubt=counterfoil.by_review())
+    def note(amount: int) -> int:
+        shop.provider.send(idempotency_key=str(amount), amount=amount)
+        return amount
+
+    return note
+
+
+def test_a_hook_cannot_put_another_call_in_the_place_of_the_one_that_was_approved(shop):
+    note = unkeyed(shop)
+
+    def agent(*amounts):
+        with shop.ledger.run("agent", conversation="case", message="m", dedupe="m"):
+            return [note(amount) for amount in amounts]
+
+    with pytest.raises(RunWaiting):
+        agent(1, 80)
+    shop.ledger.approve(str(shop.ledger.approvals()[0]["approval_id"]), by="Ines")
+    with pytest.raises(ApprovalMismatched):
+        agent(1, 800)
+    assert shop.types().count("approval.mismatched") == 1
+    assert [dict(entry.what)["amount"] for entry in shop.provider.book] == [1]
+
+
+def test_a_call_refused_in_anothers_place_is_refused_again_on_resume_and_recorded_once(shop):
+    note = unkeyed(shop)
+    shop.refund = lambda _, amount: note(amount)
+    shop.ledger.approve(shop.waits(), by="Ines")
+    for _ in range(2):
+        with (
+            pytest.raises(counterfoil.errors.StoreBusy),
+            shop.ledger.run("agent", conversation="case", message="o-1", dedupe="o-1"),
+        ):
+            with pytest.raises(ApprovalMismatched):
+                note(800)
+            raise counterfoil.errors.StoreBusy("the run stays open")
+    assert shop.types().count("approval.mismatched") == 1
+    assert shop.serve() == 80
+
+
+def test_calls_of_threads_under_way_together_each_ask_for_their_own_approval(shop):
+    together = threading.Barrier(3)
+    rules = policy()
+
+    class Together:
+        name, revision, snapshot = rules.name, rules.revision, rules.snapshot
+
+        def evaluate(self, proposal):
+            together.wait(30)
+            return rules.evaluate(proposal)
+
+    def agent():
+        with (
+            shop.ledger.run("agent", conversation="case", message="m", dedupe="m") as run,
+            ThreadPoolExecutor(3) as pool,
+        ):
+            return list(pool.map(run.bind(lambda order: shop.refund(order, 80)), ["a", "b", "c"]))
+
+    shop.use(shop.ledger, Together())
+    with pytest.raises(RunWaiting) as waiting:
+        agent()
+    assert len(set(waiting.value.waits_for)) == 3
+    for approval in waiting.value.waits_for:
+        shop.ledger.approve(approval, by="Ines")
+    assert [receipt["order"] for receipt in agent()] == ["a", "b", "c"]
+    assert shop.provider.booked() == 3
