@@ -167,7 +167,7 @@ def test_a_run_that_stepped_aside_waits_for_its_effect_and_goes_on_after_recover
 def test_only_what_was_named_is_looked_at(world, ledger, provider):
     pay = provider.tool()
     killed_in_the_call(world, ledger, pay)
-    world.worker().run("a", conversation="another").__enter__()
+    vanish(world.worker().run("a", conversation="another"))
     assert world.worker().recover(only=[ledger.stream_of("another")]).effects == []
     assert len(world.worker().recover(only=["payment.pay"]).effects) == 1
 
