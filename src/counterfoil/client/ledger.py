@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from counterfoil.abc import Clock, Ids, KeyProvider, Policy
 from counterfoil.approvals.answer import Answered
-from counterfoil.client import approving, reading
+from counterfoil.client import approving, reading, rebuilding
 from counterfoil.client.assembling import keys_and_ports
 from counterfoil.client.clock import SystemClock
 from counterfoil.client.features import TABLES
@@ -52,6 +52,9 @@ from counterfoil.runtime.run import Run
 from counterfoil.runtime.spec import make_spec
 from counterfoil.store.contract import Store
 from counterfoil.store.rows import Row
+
+if TYPE_CHECKING:
+    from counterfoil.evidence.rebuild import Rebuilt
 
 TAIL_STEP_S: Final = 0.2
 """How often a following tail looks for new events."""
@@ -345,6 +348,18 @@ class Ledger:
         prefix = (self.tenant,) if state is None else (self.tenant, state)
         return reading.table_rows(self.ports, REVIEWS.name, "by_state", prefix, limit)
 
+    # ---- derived rows ----
+
+    def rebuild(self, progress: Callable[[int], None] | None = None) -> Rebuilt:
+        """Make every derived row again from the events, as ``verify`` advises where rows differ from them.
+
+        One transaction: other writers wait, and lists are never seen half made. Opening for writing does it by itself
+        where a table is new, of another version or was dropped. ``progress`` is told the events looked at so far.
+        Raises ``ContentUnavailable`` where lost rows follow from content that cannot be opened.
+        """
+        self.check_writable()
+        return rebuilding.rebuild(self.ports, self.content, progress)
+
     # ---- doubt ----
 
     def recover(self, *, only: Iterable[str] | None = None) -> RecoveryReport:
@@ -459,7 +474,7 @@ class Ledger:
         return self.keyring.store.get(key_id) is not None
 
     def _begin(self) -> None:
-        """What every ledger has before its first conversation: the stream of settings and the index key."""
+        """What every ledger has before its first conversation: the stream of settings, the index key, whole rows."""
         if self._keys_missing:
             return
         config = self.streams.id_of("config")
@@ -469,3 +484,5 @@ class Ledger:
             self.keyring.index_key(config)
             self.streams.begin()
         self.keyring.index_key(config)
+        if not self._parts.read_only and rebuilding.stale_tables(self.store):
+            rebuilding.rebuild(self.ports, self.content)

@@ -49,6 +49,14 @@ class Refolded:
                 case Remove(table, key):
                     self._set(table, key, None)
 
+    def row(self, table: str, key: Key) -> Values | None:
+        """The row of this key, or None if events give none."""
+        return self._get(table, key)
+
+    def put(self, table: str, key: Key, values: Values) -> None:
+        """Set a row that does not follow from the events folded here."""
+        self._set(table, key, values)
+
     def take(self, table: str, key: Key) -> Values | None:
         """The row of this key, which is forgotten; None if events give none."""
         found = self._get(table, key)

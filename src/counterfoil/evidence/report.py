@@ -41,6 +41,10 @@ EXIT_BROKEN: Final = 1
 EXIT_BELOW: Final = 2
 
 
+GUARDS: Final = frozenset({"effects", "effect_keys"})
+"""Derived tables that a writer asks whether an effect may be sent (FORMAT 8)."""
+
+
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """One fault: its kind (a code of FORMAT 18), where, and what was found in words.
 
@@ -181,12 +185,26 @@ class Report(msgspec.Struct, kw_only=True):
         return EXIT_INTACT if self.reached else EXIT_BELOW
 
     @property
+    def rows_differ(self) -> tuple[Derived, ...]:
+        """Derived tables that are not what the events say. Truth is not broken by them; `counterfoil rebuild` mends them."""
+        return tuple(table for table in self.derived if table.state == "mismatched")
+
+    @property
+    def unguarded(self) -> bool:
+        """Whether rows that keep an effect from being sent twice are missing or differ."""
+        return any(table.table in GUARDS and table.lacking + table.differing for table in self.rows_differ)
+
+    @property
     def intact_streams(self) -> int:
         """Streams in which nothing was found."""
         return self.counts.streams - self.broken_streams - self.unread_streams
 
     def to_json(self) -> dict[str, Any]:
         """The report as plain values for ``--json``, with the verdict first."""
-        verdict = {"broken": self.broken, "exit_code": self.exit_code}
+        verdict = {
+            "broken": self.broken,
+            "exit_code": self.exit_code,
+            "rows_differ": [table.table for table in self.rows_differ],
+        }
         members: dict[str, Any] = msgspec.to_builtins(self)
         return verdict | members

@@ -15,9 +15,10 @@ from counterfoil.errors import CounterfoilError, InvalidForm, StreamNotFound, Un
 from counterfoil.evidence.collector import Collector
 from counterfoil.evidence.content import Certificates, Records, StreamKeys
 from counterfoil.evidence.custody import Custody, Imported, imports
+from counterfoil.evidence.folding import RowFold
 from counterfoil.evidence.keystore import KeyScope, check_keys
 from counterfoil.evidence.raw import RawEvent, RawReader, raw_events
-from counterfoil.evidence.report import GRADES, LEVELS, Counts, Derived, Grade, Level, Report, Tail
+from counterfoil.evidence.report import GRADES, GUARDS, LEVELS, Counts, Derived, Grade, Level, Report, Tail
 from counterfoil.evidence.rows import RowCheck
 from counterfoil.evidence.shapes import Shapes
 from counterfoil.evidence.walk import Scope, StreamWalk
@@ -80,6 +81,20 @@ def verify(
         return work.report(require, derived, key_store_id, whole=chosen is None)
 
 
+def walk(
+    reader: Reader,
+    ledger_id: str,
+    registry: Registry,
+    fold: RowFold,
+    progress: Callable[[int], None] | None = None,
+) -> tuple[int, int]:
+    """Give every stream to ``fold``, which is told to skip those whose chain is broken; how many streams and events."""
+    work = _Verification(reader, ledger_id, None, "chain", registry, progress)
+    for stored in work.streams(None):
+        work.check_stream(stored, fold)
+    return work.scope.counts.streams, work.scope.counts.events
+
+
 class _Verification:
     """One verification under way."""
 
@@ -128,7 +143,7 @@ class _Verification:
             raise StreamNotFound(f"there is no stream {shown(stream_id)} in this ledger")
         return stored
 
-    def check_stream(self, stored: StoredStream, check: RowCheck | None) -> None:
+    def check_stream(self, stored: StoredStream, check: RowFold | None) -> None:
         """Check genesis, events, records, custody and head row of one stream; refold its rows if it is intact."""
         collector = self.scope.collector
         collector.enter()
@@ -247,6 +262,7 @@ class _Verification:
         counts.rows_refolded = sum(table.refolded for table in derived)
         for what, why in NEVER_COVERED:
             collector.leave_out(what, why)
+        _notice_rows(collector, derived)
         if self._level != "content":
             collector.leave_out("the content of records", f"the level was {self._level}")
         if self._level == "chain":
@@ -298,6 +314,20 @@ class _Verification:
                 self.scope.collector.fault(
                     kind, f"{stray.table}: {stray.what}", stray.stream_id, stray.sequence
                 )
+
+
+def _notice_rows(collector: Collector, derived: Iterable[Derived]) -> None:
+    """Rows are no truth, so what is wrong with them is a notice; it says what they are needed for."""
+    differ = [table for table in derived if table.state == "mismatched"]
+    if differ:
+        names = ", ".join(table.table for table in differ)
+        collector.notice(
+            "rows_differ", f"derived rows differ from the events ({names}): run `counterfoil rebuild`"
+        )
+    for table in differ:
+        if table.table in GUARDS and table.lacking + table.differing:
+            said = f"{table.lacking} missing and {table.differing} changed among the rows of {table.table}"
+            collector.notice("unguarded", f"{said}: until they are rebuilt, an effect could be sent twice")
 
 
 def _read_genesis(text: object) -> tuple[Genesis | None, CounterfoilError | None]:

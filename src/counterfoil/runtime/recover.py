@@ -128,9 +128,8 @@ def _rows_in(ports: Ports, states: frozenset[str], wanted: frozenset[str] | None
     found: list[Row] = []
     for state in sorted(states):
         columns = ("tenant", "state", "deadline_ms", "effect_id")
-        for row in _pages(ports, EFFECTS.name, "by_state", (ports.tenant, state), columns):
-            if wanted is None or wanted & _names(row):
-                found.append(row)
+        page = _pages(ports, EFFECTS.name, "by_state", (ports.tenant, state), columns)
+        found += [row for row in page if wanted is None or wanted & _names(row)]
     return found
 
 

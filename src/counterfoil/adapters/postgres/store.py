@@ -140,6 +140,9 @@ class PostgresStore(Reads):
 
         def work(transaction: WriteTransaction) -> None:
             transaction.begin(() if stream_id is None else [stream_id])
+            if stream_id is None:
+                # Every append takes its heads first, so none can come between the events looked at and their rows.
+                run(transaction.connection, f"LOCK TABLE {quoted(self._place.schema)}.head IN EXCLUSIVE MODE")
             _clear_rows(transaction, self._tables, stream_id)
             source = iter(changes)
             while some := list(islice(source, ROWS_PER_STATEMENT)):

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from counterfoil.adapters.sqlite.bulk import Bulk
 from counterfoil.adapters.sqlite.connect import fetch
-from counterfoil.errors import ConfigInvalid, InvalidUnit, SchemaTooNew
+from counterfoil.errors import ConfigInvalid, InvalidUnit, SchemaTooNew, SchemaUnknown
 from counterfoil.store.rows import STATE_COLUMN, VERSION_COLUMN, Cell, Column, Key, Row, TableSpec
 
 PREFIX: Final = "row_"
@@ -232,10 +232,20 @@ class RowTables:
         self.stale: frozenset[str] = frozenset()
 
     def table(self, name: str) -> RowTable:
-        """The table as the database holds it. Raises InvalidUnit if no feature declared it."""
+        """The table as the database holds it. Raises InvalidUnit if no feature declared it.
+
+        Raises SchemaUnknown if it is not there: somebody dropped it, or this handle reads a ledger that has yet to
+        be opened for writing by a program that knows the table.
+        """
         try:
             return self.by_name[name]
         except KeyError:
+            if name in self.declared:
+                raise SchemaUnknown(
+                    f"the ledger lacks the table of {name}, which is derived",
+                    hint="run `counterfoil rebuild`: it makes the table and its rows again from the events",
+                    table=name,
+                ) from None
             raise InvalidUnit(f"no table {name!r} is declared in this store", table=name) from None
 
     def check_writable(self) -> None:
@@ -256,6 +266,8 @@ class RowTables:
         for name, mine in self.declared.items():
             version, described, is_stale = held.get(name, (0, "", 0))
             self.by_name[name] = mine
+            if name not in held:
+                del self.by_name[name]
             if is_stale:
                 stale.add(name)
             if version > mine.spec.version:
@@ -292,7 +304,12 @@ class RowTables:
 
 
 def _held(connection: sqlite3.Connection) -> Mapping[str, tuple[int, str, int]]:
-    rows = fetch(connection, "SELECT name, version, spec, stale FROM row_table")
+    """What is known of each table that is there. One that was dropped is made again like one that never was."""
+    rows = fetch(
+        connection,
+        "SELECT name, version, spec, stale FROM row_table"
+        f" WHERE '{PREFIX}' || name IN (SELECT name FROM sqlite_schema WHERE type = 'table')",
+    )
     return {name: (version, spec, stale) for name, version, spec, stale in rows}
 
 

@@ -19,6 +19,7 @@ def report_lines(report: Report, width: int, names: Mapping[str, str], place: st
     """The report. Its first line is the verdict, and it is never a bare OK."""
     body = _Body(width)
     _verdict(body, report, names)
+    _rows_differ(body, report)
     _proven(body, report)
     _tail(body, report)
     body.gap()
@@ -100,6 +101,25 @@ def _finding(body: _Body, finding: Finding, names: Mapping[str, str]) -> None:
     called = f" ({marked(name)})" if name else ""
     style: Style = "plain" if finding.kind in NOT_BROKEN else "failure"
     body.point(f"  {finding.kind}", style, f"{finding.where}{called}:", marked(finding.what), lead="strong")
+
+
+def _rows_differ(body: _Body, report: Report) -> None:
+    """Above what is proven: the proof is of the events, and what people look at are rows."""
+    if not report.rows_differ:
+        return
+    names = ", ".join(table.table for table in report.rows_differ)
+    body.point(
+        "≠",
+        "wait",
+        "DERIVED ROWS DIFFER FROM THE EVENTS",
+        f"({names}): run `counterfoil rebuild`",
+        lead="strong",
+    )
+    if report.unguarded:
+        said = "an effect may be sent twice as long as these rows are missing or wrong"
+        body.point(" ", "plain", f"Rows of effects are among them: {said}.", lead="strong")
+    body.point(" ", "plain", "Events are the truth, and what follows is said of them alone.", lead="plain")
+    body.gap()
 
 
 # ---- what is proven --------------------------------------------------------------------------------------------------
