@@ -12,7 +12,7 @@ from counterfoil.effects.registry import own_tools
 from counterfoil.testing.crash import World
 from counterfoil.testing.provider import FakeProvider
 from counterfoil.testing.truth import check_truth
-from tests.approving import policy
+from tests.approving import Shop, policy
 
 
 class Desk:
@@ -85,3 +85,38 @@ def test_the_third_answer_lets_the_run_go_on_and_nothing_is_sent_twice(desk):
     assert (a, c) == ("a", "c")
     assert isinstance(b, ApprovalDenied)
     assert sorted(dict(entry.what)["order"] for entry in desk.provider.book) == ["a", "c"]
+
+
+def test_code_that_does_one_thing_after_the_other_can_ask_about_all_of_them_first():
+    with own_tools():
+        world = World()
+        shop = Shop(world.open())
+
+        def agent():
+            with shop.ledger.run("agent", conversation="case", message="m", dedupe="m") as run:
+                asked = [run.propose(shop.refund, order, amount) for order, amount in CALLS]
+                answers = []
+                for order, amount in CALLS:
+                    try:
+                        answers.append(shop.refund(order, amount)["order"])
+                    except ApprovalDenied as denied:
+                        answers.append(denied.outcome)
+            return asked, answers
+
+        with pytest.raises(RunWaiting) as waiting:
+            agent()
+        a, c = (str(row["approval_id"]) for row in shop.ledger.approvals())
+        assert waiting.value.waits_for == (a, c)
+        shop.ledger.deny(a, by="Ines")
+        with pytest.raises(RunWaiting) as waiting:
+            agent()
+        assert waiting.value.waits_for == (c,)
+        shop.ledger.approve(c, by="Ines")
+        assert agent()[1] == ["denied", "b", "c"]
+        assert agent() == ([a, None, None], ["denied", "b", "c"])
+        assert shop.types().count("approval.requested") == 2
+        check_truth(shop.ledger)
+        world.close()
+
+
+CALLS = [("a", 80), ("b", 10), ("c", 80)]

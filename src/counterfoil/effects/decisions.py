@@ -65,6 +65,8 @@ class Decisions:
         self._lock: Lock = Lock()
         self.snapshots: set[tuple[str, str]] = set()
         self.for_the_run: bool = False
+        self.asked_ahead: list[str] = []
+        """Approvals that were asked for before their calls, and that nobody had answered when that was looked at."""
         for event in scope.history:
             self._keep(event)
 
@@ -79,21 +81,29 @@ class Decisions:
                 self._by_effect[effect_id] = Decided(effect_id, data["tool"], None, data["binding"])
                 self._unread[effect_id] = self._recorded[effect_id] = event
             case "policy.evaluated":
-                decided = self._by_effect[data["effect_id"]]
-                decided.policy, decided.revision = data["policy"], data["revision"]
-                decided.outcome, decided.rules = data["outcome"], tuple(data["rules"])
-                if decided.outcome == "constrain":
-                    proposed = self._unread[decided.effect_id].content_or_none() or {}
-                    decided.proposed = proposed.get("arguments")
-                    decided.recorded = (event.content_or_none() or {}).get("allowed")
-                self.snapshots.add((decided.policy, decided.revision))
+                self._keep_ruling(self._decided(data), event)
             case "approval.requested":
-                self._by_effect[data["effect_id"]].approval_id = data["approval_id"]
+                self._decided(data).approval_id = data["approval_id"]
                 self.for_the_run |= data["scope"] == "run"
             case "approval.expired":
-                decided = self._by_effect[data["effect_id"]]
+                decided = self._decided(data)
                 if decided.approval_id == data["approval_id"]:
                     decided.approval_id = None
+
+    def _decided(self, data: Mapping[str, Any]) -> Decided:
+        effect_id = data["effect_id"]
+        return self._by_effect.setdefault(effect_id, Decided(effect_id, "", None, data.get("binding", "")))
+
+    def _keep_ruling(self, decided: Decided, event: Event) -> None:
+        data = event.data
+        decided.policy, decided.revision = data["policy"], data["revision"]
+        decided.outcome, decided.rules = data["outcome"], tuple(data["rules"])
+        decided.proposed = decided.recorded = None
+        if decided.outcome == "constrain" and decided.effect_id in self._recorded:
+            proposed = self._recorded[decided.effect_id].content_or_none() or {}
+            decided.proposed = proposed.get("arguments")
+            decided.recorded = (event.content_or_none() or {}).get("allowed")
+        self.snapshots.add((decided.policy, decided.revision))
 
     # ---- finding ----
 
@@ -163,8 +173,10 @@ class Decisions:
 
     # ---- keeping ----
 
-    def keep(self, decided: Decided) -> None:
+    def keep(self, decided: Decided | None) -> None:
         """This is recorded now."""
+        if decided is None:
+            return
         assert decided.identity is not None, "a call of this entry knows which effect it is"
         with self._lock:
             self._by_effect[decided.effect_id] = decided

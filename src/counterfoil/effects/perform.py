@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from counterfoil.approvals.rows import APPROVALS
@@ -124,6 +124,28 @@ def perform(scope: RunScope, tool: Tool[..., Any], arguments: Mapping[str, Any],
     return (yield from _first_call(asked, Absent(EFFECT_KEYS.name, asked.key_row)))
 
 
+def propose(
+    scope: RunScope, tool: Tool[..., Any], arguments: Mapping[str, Any], handle: Handle
+) -> Flow[str | None]:
+    """Ask people about a call before it is made, so that several may wait together; the approval, if there is one.
+
+    The call itself is made as ever, and finds what was asked. Raises as :func:`perform` does for wrong arguments.
+    """
+    scope.check()
+    asked = _validated(scope, tool, arguments, handle)
+    # The call is yet to come: whatever number it would have, it has then.
+    scope.give_back("effect", asked.identity.key_index, asked.number, "")
+    if asked.occurrence is not None:
+        scope.give_back(tool.name, asked.identity.arguments_index, asked.occurrence[1], asked.occurrence[0])
+    if asked.place is not None:
+        scope.give_back("place", tool.name, asked.place[1], asked.place[0])
+    effect = yield from asked.past.find(asked.identity.key_index)
+    if effect is not None:
+        return None
+    permit = yield from permitted(replace(asked, place=None), ahead=True)
+    return permit.approval_id
+
+
 def _validated(scope: RunScope, tool: Tool[..., Any], arguments: Mapping[str, Any], handle: Handle) -> Asked:
     """Refuse arguments without a recordable form, by path; nothing is written then. Work out which effect it is."""
     recorded = to_json(arguments, "arguments")
@@ -185,6 +207,7 @@ def _first_call(asked: Asked, *guards: Guard, takes_over: str | None = None) -> 
     try:
         try:
             yield from intend(work, *guards)
+            asked.decisions.keep(permit.decided)
         except GuardFailed as taken:
             asked.past.forget(asked.identity.key_index, effect_id)
             key = None if taken.fields["table"] == APPROVALS.name else _taken_key(asked, taken)
@@ -349,7 +372,10 @@ def _next_attempt(asked: Asked, effect: Standing) -> Flow[Any]:
     try:
         try:
             yield from intend(work, *asked.may_follow(effect))
+            asked.decisions.keep(permit.decided)
         except GuardFailed as moved:
+            if moved.fields["table"] == APPROVALS.name:
+                return (yield from _next_attempt(asked, effect))
             raise _in_flight(asked, effect) from moved
         return (yield from _carry_out(asked, work))
     finally:

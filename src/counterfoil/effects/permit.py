@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from counterfoil.core.event import Draft
 from counterfoil.store.rows import Guard
+
+if TYPE_CHECKING:
+    from counterfoil.effects.decisions import Decided
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +18,7 @@ class Permit:
     """``drafts`` and ``guards`` belong into the append of the intention, so that an approval is used exactly once.
 
     ``recorded`` are the arguments as allowed (None: as asked for), ``proposed`` those asked for where they differ.
-    ``effect_id`` None: the effect has no id yet.
+    ``effect_id`` None: the effect has no id yet. ``decided`` is what is on record once ``drafts`` are.
     """
 
     effect_id: str | None = None
@@ -24,10 +27,11 @@ class Permit:
     proposed: Mapping[str, Any] | None = None
     drafts: tuple[Draft, ...] = ()
     guards: tuple[Guard, ...] = ()
+    decided: Decided | None = None
 
     def spent(self) -> Permit:
         """The same for a later attempt: its events are recorded."""
-        return replace(self, drafts=(), guards=())
+        return replace(self, drafts=(), guards=(), decided=None)
 
 
 UNASKED: Final = Permit()

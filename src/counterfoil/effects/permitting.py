@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from counterfoil.abc.policy import Policy, Ruling
 from counterfoil.approvals import events as asking
 from counterfoil.approvals.decide import judge_use
-from counterfoil.approvals.standing import ApprovalStanding, approval_now, approvals_of
+from counterfoil.approvals.standing import ApprovalStanding, approval_now, approvals_of, unanswered
 from counterfoil.core.event import Draft
 from counterfoil.effects import events
 from counterfoil.effects.attempt import append, append_patiently
@@ -51,8 +51,10 @@ def hand_out_refusal(asked: Asked, event: Event) -> None:
     raise refusal_of(event, asked.tool.name)
 
 
-def permitted(asked: Asked, effect_id: str | None = None) -> Flow[Permit]:
+def permitted(asked: Asked, effect_id: str | None = None, *, ahead: bool = False) -> Flow[Permit]:
     """Why this call may be made. ``effect_id`` is the effect's if it has been intended before.
+
+    ``ahead``: the call is yet to come. People are asked, if they have to be; anything else is left to the call.
 
     Without a policy, and without a decision on record, nothing is read and nothing recorded. Raises ``PolicyDenied``,
     ``PolicyFailed``, ``ApprovalDenied``, ``ApprovalMismatched``, or parks the run until people have answered.
@@ -62,7 +64,8 @@ def permitted(asked: Asked, effect_id: str | None = None) -> Flow[Permit]:
     with asked.decisions.deciding(asked.identity.key_index, asked.tool.name):
         while True:
             try:
-                return (yield from _Permitting(asked, effect_id).permit())
+                look = _Permitting(asked, effect_id)
+                return (yield from look.ask_ahead() if ahead else look.permit())
             except GuardFailed:
                 # The approval was answered, taken back or used between looking and writing: look again.
                 continue
@@ -81,6 +84,20 @@ class _Permitting:
         if self.decided is not None:
             effect_id = effect_id or self.decided.effect_id
         self.effect_id: str = effect_id or ""
+
+    def ask_ahead(self) -> Flow[Permit]:
+        """Ask people about a call that is yet to come; the permit names the approval, if there is one."""
+        decided, approval_id = self.decided, None
+        if decided is not None and (decided.approval_id is not None or self._rules_still(decided)):
+            approval_id = decided.approval_id
+        elif self.policy is not None:
+            self.effect_id = self.effect_id or (yield NewId("eff"))
+            ruling, new, proposed = yield from self._judge()
+            if ruling.outcome == "ask":
+                approval_id = yield from self._request(ruling, new, (proposed, self._evaluated(ruling, new)))
+        if approval_id is not None and (yield from unanswered((approval_id,))):
+            self.asked.decisions.asked_ahead.append(approval_id)
+        return Permit(self.effect_id, approval_id)
 
     def permit(self) -> Flow[Permit]:
         if not self.effect_id:
@@ -134,6 +151,11 @@ class _Permitting:
 
     def _propose(self) -> Flow[Permit]:
         """Ask the policy about this call as it is now, and do as it says."""
+        ruling, new, proposed = yield from self._judge()
+        return (yield from self._carry_out(ruling, new, proposed))
+
+    def _judge(self) -> Flow[tuple[Ruling, Decided, Draft]]:
+        """The policy's ruling on this call, and what would be recorded of it."""
         asked, scope = self.asked, self.scope
         scope.frontier(f"a decision about {asked.tool.name}", approved=True)
         ruling = yield from evaluate(asked, self.effect_id)
@@ -149,12 +171,9 @@ class _Permitting:
             asked.place,
         )
         new = Decided(self.effect_id, asked.tool.name, asked.identity, binding)
-        return (yield from self._carry_out(ruling, new, proposed))
+        return ruling, new, proposed
 
     def _carry_out(self, ruling: Ruling, new: Decided, *before: Draft) -> Flow[Permit]:
-        assert self.policy is not None
-        new.policy, new.revision = self.policy.name, self.policy.revision
-        new.outcome, new.rules = ruling.outcome, ruling.rules
         evaluated = self._evaluated(ruling, new)
         match ruling.outcome:
             case "deny":
@@ -162,11 +181,12 @@ class _Permitting:
             case "ask":
                 return (yield from self._ask(ruling, new, (*before, evaluated)))
             case _:
-                self.asked.decisions.keep(new)
-                return replace(self._allowed(new), drafts=(*before, evaluated))
+                return replace(self._allowed(new), drafts=(*before, evaluated), decided=new)
 
     def _evaluated(self, ruling: Ruling, new: Decided) -> Draft:
         assert self.policy is not None
+        new.policy, new.revision = self.policy.name, self.policy.revision
+        new.outcome, new.rules = ruling.outcome, ruling.rules
         asked, binding = self.asked, new.binding
         if ruling.outcome == "constrain":
             assert ruling.arguments is not None
@@ -192,8 +212,11 @@ class _Permitting:
         """Use a permission that was given for the whole run, or ask for one and wait."""
         wide = yield from self._for_the_run()
         if wide is not None:
-            self.asked.decisions.keep(new)
-            return self._used(wide, drafts)
+            return replace(self._used(wide, drafts), decided=new)
+        approval_id = yield from self._request(ruling, new, drafts)
+        raise (yield from self._wait(approval_id))
+
+    def _request(self, ruling: Ruling, new: Decided, drafts: tuple[Draft, ...]) -> Flow[str]:
         approval_id: str = yield NewId("apr")
         now: int = yield Now()
         request = request_of(self.asked, self.effect_id, new.binding, approval_id, ruling, now)
@@ -201,14 +224,16 @@ class _Permitting:
         new.approval_id = approval_id
         self.asked.decisions.keep(new)
         self.asked.decisions.for_the_run |= request.scope == "run"
-        raise (yield from self._wait(approval_id))
+        return approval_id
 
     def _wait(self, approval_id: str) -> Flow[BaseException]:
         """Park the run; calls that came together with this one get their turn to ask, or to be made, first."""
         yield Wait(0)
         tool = self.asked.tool.name
         return self.scope.suspend(
-            f"the call of {tool} waits for approval {approval_id}", cause="approval", waits_for=(approval_id,)
+            f"the call of {tool} waits for approval {approval_id}",
+            cause="approval",
+            waits_for=tuple(dict.fromkeys((approval_id, *self.asked.decisions.asked_ahead))),
         )
 
     def _by_approval(self, decided: Decided, approval_id: str) -> Flow[Permit | None]:
@@ -248,9 +273,9 @@ class _Permitting:
         ruling = yield from evaluate(self.asked, self.effect_id)
         if ruling.outcome in ("allow", "ask"):
             assert self.policy is not None
-            new = replace(decided, policy=self.policy.name, revision=self.policy.revision, outcome="ask")
+            new = replace(decided)
             evaluated = self._evaluated(ruling, new)
-            return self._used(approval, (evaluated,))
+            return replace(self._used(approval, (evaluated,)), decided=new)
         return (yield from self._carry_out(ruling, replace(decided, approval_id=None)))
 
     def _used(self, approval: ApprovalStanding, drafts: tuple[Draft, ...] = ()) -> Permit:

@@ -11,6 +11,9 @@ from typing import Any, ParamSpec, Self, TypeVar, cast, overload
 
 from counterfoil.core.values import from_json, to_json
 from counterfoil.effects.decisions import Constrained, Decisions
+from counterfoil.effects.handle import Handle
+from counterfoil.effects.perform import propose
+from counterfoil.effects.tool import Tool
 from counterfoil.errors import InvalidForm, NoRun, RunCancelled, RunClosed
 from counterfoil.flow.context import RunScope, ScopeToken, enter_scope, leave_scope
 from counterfoil.flow.drive import adrive, drive
@@ -243,6 +246,25 @@ class Run:
         to_json(output, "output")
         if self._known().terminal is None:
             self._output, self._chosen = output, terminal
+
+    def propose(self, tool: Tool[..., Any], /, *args: Any, **kwargs: Any) -> str | None:
+        """Have people asked about a call of a tool before it is made, so that several calls can wait together.
+
+        Returns the approval, or None if there is nothing to wait for. The call itself is made as ever.
+        """
+        return self._drive(self._proposal(tool, args, kwargs))
+
+    async def apropose(self, tool: Tool[..., Any], /, *args: Any, **kwargs: Any) -> str | None:
+        """As :meth:`propose`, for tasks."""
+        return await self._adrive(self._proposal(tool, args, kwargs))
+
+    def _proposal(
+        self, tool: Tool[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Flow[str | None]:
+        if not isinstance(tool, Tool):
+            raise InvalidForm("propose takes a tool declared with counterfoil.effect", argument="tool")
+        bound = tool.parameters.bind(args, kwargs, tool.name)
+        return propose(self._open_scope(), tool, bound, Handle())
 
     @property
     def constrained(self) -> list[Constrained]:

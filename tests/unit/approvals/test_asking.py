@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -9,7 +10,9 @@ import pytest
 
 import counterfoil
 from counterfoil import ApprovalDenied, RunWaiting
-from counterfoil.errors import ApprovalMismatched, RunClosed
+from counterfoil.errors import AnsweredAlready, ApprovalMismatched, RunClosed
+from counterfoil.flow.drive import watched
+from counterfoil.testing.crash import Life
 from tests.approving import Shop, policy
 
 
@@ -316,3 +319,78 @@ def test_calls_of_threads_under_way_together_each_ask_for_their_own_approval(sho
         shop.ledger.approve(approval, by="Ines")
     assert [receipt["order"] for receipt in agent()] == ["a", "b", "c"]
     assert shop.provider.booked() == 3
+
+
+class Meddler(Life):
+    """Does something at the last moment before a request."""
+
+    def __init__(self, what, then):
+        super().__init__()
+        self._what, self._then = what, then
+
+    def before(self, request):
+        super().before(request)
+        if self._then is not None and self.requests[-1].startswith(self._what):
+            then, self._then = self._then, None
+            then()
+
+
+def test_a_grant_that_is_taken_back_between_looking_and_writing_is_not_used(world, shop):
+    approval = shop.waits()
+    shop.ledger.approve(approval, by="Ines")
+    meddler = Meddler("append approval.consumed", lambda: world.open().revoke(approval, by="Tom"))
+    with watched(meddler), pytest.raises(ApprovalDenied) as denied:
+        shop.serve()
+    assert denied.value.outcome == "revoked"
+    assert shop.provider.requests == []
+    assert "effect.intended" not in shop.types()
+
+
+def test_an_answer_that_comes_while_another_is_being_written_is_counted_once(world, shop):
+    approval = shop.waits()
+    meddler = Meddler("append approval.granted", lambda: world.open().deny(approval, by="Tom"))
+    with watched(meddler), pytest.raises(AnsweredAlready):
+        shop.ledger.approve(approval, by="Ines")
+    assert shop.states() == ["denied"]
+
+
+def test_a_ruling_is_not_taken_as_recorded_when_its_intention_was_refused(world, shop):
+    def taken():
+        other = Shop.__new__(Shop)
+        vars(other).update(vars(shop))
+        other.use(world.open(), policy())
+        other.provider.plan("not_done")
+        with pytest.raises(counterfoil.NotDone):
+            other.serve(10, conversation="other", message="x", dedupe="x")
+
+    with watched(Meddler("append decision.proposed, policy.evaluated, effect.intended", taken)):
+        assert shop.serve(10)["amount"] == 10
+    assert shop.types() == ["decision.proposed", "policy.evaluated", "effect.intended", "effect.observed"]
+
+
+def test_a_caller_that_is_cancelled_while_the_policy_thinks_leaves_no_trace(shop):
+    begun, go_on = threading.Event(), threading.Event()
+    rules = policy()
+
+    class Slow:
+        name, revision, snapshot = rules.name, rules.revision, rules.snapshot
+
+        def evaluate(self, proposal):
+            begun.set()
+            go_on.wait(30)
+            return rules.evaluate(proposal)
+
+    shop.use(shop.ledger, Slow())
+
+    async def agent():
+        async with shop.ledger.run("agent", conversation="case", message="m", dedupe="m"):
+            call = asyncio.create_task(shop.refund.acall("o-1", 80))
+            await asyncio.to_thread(begun.wait, 30)
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+            go_on.set()
+
+    asyncio.run(agent())
+    assert shop.types() == []
+    assert shop.ledger.runs()[0]["terminal"] == "success"

@@ -31,6 +31,7 @@ class Build:
     ended: set[str] = field(default_factory=set)
     suspended: dict[str, int] = field(default_factory=dict)
     spoken: Note | None = None
+    proposals: dict[str, Note] = field(default_factory=dict)
     outside: bool = False
     latest_ms: int = 0
     waiting: str = ""

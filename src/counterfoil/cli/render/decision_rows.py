@@ -23,6 +23,7 @@ def _proposed(build: Build, event: Event) -> None:
     else:
         note.detail.append(Span(named(content.get("arguments"))))
     note.fold = f"proposed {tool}"
+    build.proposals[str(event.data["effect_id"])] = note
 
 
 _RULINGS: Final[Mapping[str, tuple[str, str, Style]]] = {
@@ -37,6 +38,14 @@ def _evaluated(build: Build, event: Event) -> None:
     content, data = Content(event), event.data
     outcome = str(data["outcome"])
     glyph, words, style = _RULINGS[outcome]
+    proposal = build.proposals.pop(str(data["effect_id"]), None)
+    if outcome == "allow" and proposal is not None:
+        # The usual case says what matters in one line, and many of them fold.
+        build.reach(proposal, event)
+        proposal.detail.append(
+            Span(f"{words}: {marked(str(data['policy']))} {marked(str(data['revision']))}", style)
+        )
+        return
     note = build.note(event, glyph, "policy", style="failure" if outcome == "deny" else "plain")
     note.detail = [
         Span(marked(f"{data['policy']} {data['revision']}")),
