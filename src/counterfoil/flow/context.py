@@ -201,6 +201,14 @@ class RunScope:
             found: T = self._parts[factory]
             return found
 
+    # ---- after a fork ----
+
+    def inherited(self) -> None:
+        """In the child of a fork: the threads of the calls in flight, and whoever held the lock, are the parent's."""
+        self._condition = threading.Condition(threading.RLock())
+        self._flights.clear()
+        self._idle_calls.clear()
+
     # ---- calls in flight ----
 
     @contextmanager

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import weakref
+from typing import Final
 
 from counterfoil.errors import CounterfoilError, LeaseLost
 from counterfoil.flow.context import LEASE_RENEW_MS, LEASE_TTL_MS, RunScope
@@ -23,6 +26,7 @@ class Heartbeat:
         self._scopes: set[RunScope] = set()
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
+        _open.add(self)
 
     def add(self, scope: RunScope) -> None:
         """Keep this run's lease from now on."""
@@ -60,6 +64,14 @@ class Heartbeat:
             except BaseException:  # noqa: BLE001 - the scope was parked for another reason; its own code is told
                 self.remove(scope)
 
+    def inherited(self) -> None:
+        """In the child of a fork: the runs stay the parent's, whose thread may have held the lock just then."""
+        self._changed = threading.Condition()
+        self._thread = None
+        for scope in self._scopes:
+            scope.inherited()
+        self._scopes = set()
+
     def _work(self) -> None:
         while True:
             with self._changed:
@@ -68,3 +80,14 @@ class Heartbeat:
                     self._thread = None
                     return
             self.beat()
+
+
+_open: Final[weakref.WeakSet[Heartbeat]] = weakref.WeakSet()
+
+
+def _after_fork_in_child() -> None:
+    for heartbeat in list(_open):
+        heartbeat.inherited()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -48,7 +48,7 @@ class ShutdownWatch:
         """A watched run has been recorded. The last one gives the signal back, and passes on one that came."""
         with self._lock:
             if task is None:
-                self._sync -= 1
+                self._sync = max(0, self._sync - 1)
             else:
                 self._tasks.pop(task, None)
             if self._sync or self._tasks or not self._installed:
@@ -59,6 +59,11 @@ class ShutdownWatch:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
         if pass_on:
             os.kill(os.getpid(), signal.SIGTERM)
+
+    def inherited(self) -> None:
+        """In the child of a fork: the runs and their tasks are the parent's; the signal ends this process as it would."""
+        self._lock = threading.Lock()
+        self._sync, self._tasks = 0, {}
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         self.received = True
@@ -77,3 +82,5 @@ def interrupted_loop() -> bool:
 
 WATCH = ShutdownWatch()
 """The process has one SIGTERM, so there is one watch."""
+
+os.register_at_fork(after_in_child=WATCH.inherited)

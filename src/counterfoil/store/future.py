@@ -7,6 +7,7 @@ before it goes on; one that gives up passes it on too (DESIGN 4).
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -110,6 +111,9 @@ class AppendFuture(Future[T]):
 
 _SHARED = threading.Condition()
 """Of all futures that were answered before anybody saw them: nobody will ever wait on it."""
+
+# A thread of the parent may have held it at the moment of a fork.
+os.register_at_fork(after_in_child=lambda: threading.Condition.__init__(_SHARED))
 
 
 def answered(value: T) -> AppendFuture[T]:
