@@ -98,16 +98,19 @@ class LedgerPorts:
     def ready(self, unit: UnitDraft) -> Unit:
         """The unit as the store takes it: drafts sealed, rows derived. Nothing is written."""
         rows: list[RowChange] = []
-        streams = tuple(self._ready_entry(entry, rows) for entry in unit.entries)
+        streams = tuple([self._ready_entry(entry, rows) for entry in unit.entries])
         return Unit(streams, tuple(rows), unit.guards)
 
     def _ready_entry(self, entry: Entry, rows: list[RowChange]) -> StreamAppend:
         genesis = entry.create or self.genesis(entry.stream_id)
         material = self.keyring.stream_material(genesis)
-        prepared = tuple(prepare(genesis, material, draft, self.registry) for draft in entry.drafts)
+        prepared = tuple([prepare(genesis, material, draft, self.registry) for draft in entry.drafts])
         for draft in entry.drafts:
-            for rows_of in self._rows_of.get(draft.event_type, ()):
-                rows.extend(rows_of(self._fact(entry.stream_id, draft), self.index))
+            rows_of = self._rows_of.get(draft.event_type)
+            if rows_of is not None:
+                fact = self._fact(entry.stream_id, draft)
+                for derive in rows_of:
+                    rows += derive(fact, self.index)
         return StreamAppend(entry.stream_id, prepared, entry.expected, entry.token, entry.create)
 
     def _fact(self, stream_id: str, draft: Draft) -> Fact:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -11,6 +11,7 @@ import orjson
 
 from counterfoil.core.canonical import JSON, encode, fits_header
 from counterfoil.core.catalogue import CLASSES, DEFAULT_CLASS, Registry
+from counterfoil.core.fields import holds
 from counterfoil.core.genesis import LEAF, Genesis
 from counterfoil.core.header import (
     CTX,
@@ -179,10 +180,17 @@ def _plain(name: str, value: Any) -> dict[str, Any]:
     return dict(value)
 
 
+_checks: Final[dict[tuple[str, ...], tuple[Callable[[Any], bool], ...]]] = {}
+"""The checks of members that stand together, in their order; of the few that :func:`_caller_members` makes."""
+
+
 def _check_members(members: dict[str, Any], genesis: Genesis) -> None:
-    for name, value in members.items():
-        if not MEMBERS[name][0](value):
-            raise _refused(name)
+    names = tuple(members)
+    checks = _checks.get(names)
+    if checks is None:
+        checks = _checks[names] = tuple([MEMBERS[name][0] for name in names])
+    if not all(map(holds, checks, members.values())):
+        raise _refused(next(name for name, value in members.items() if not MEMBERS[name][0](value)))
     cause_stream = members.get("causation_stream_id")
     if cause_stream is not None and (
         "causation_event_id" not in members or cause_stream == genesis.stream_id

@@ -27,6 +27,7 @@ _EPOCH: Final = datetime(1970, 1, 1)
 _SECONDS_MIN: Final = int((datetime.min - _EPOCH).total_seconds())
 _SECONDS_MAX: Final = int((datetime.max.replace(microsecond=0) - _EPOCH).total_seconds())
 _HIDDEN_NAME_DIGITS: Final = 16
+TIME_CHARACTERS: Final = 24
 
 
 class _Keyed(Protocol):
@@ -69,7 +70,7 @@ def is_time(text: object) -> bool:
     """``YYYY-MM-DDTHH:MM:SS.mmmZ``, a real calendar instant in UTC."""
     return (
         type(text) is str
-        and len(text) == 24
+        and len(text) == TIME_CHARACTERS
         and _MILLISECONDS(text, 19) is not None
         and _second_of(text[:19]) is not None
     )
@@ -106,7 +107,7 @@ def time_text(time_ms: int) -> str:
 
 def time_ms(text: str) -> int:
     """Milliseconds since the epoch of a time of FORMAT 1. Raises InvalidForm for any other text."""
-    if is_time(text):
+    if type(text) is str and len(text) == TIME_CHARACTERS and _MILLISECONDS(text, 19) is not None:
         second = _second_of(text[:19])
         if second is not None:
             return second * 1000 + int(text[20:23])

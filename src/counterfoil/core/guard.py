@@ -40,6 +40,7 @@ def is_plain(value: Any) -> bool:
             elif kind is float:
                 if not _is_harmless(item):
                     return False
+                continue
             elif kind is bool or item is None:
                 continue
             else:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from counterfoil.core.event import Draft
+from counterfoil.core.frozen import frozen
 from counterfoil.core.genesis import Genesis
 from counterfoil.store.rows import Guard, Key
 from counterfoil.store.unit import ANY, Expected
@@ -22,7 +23,7 @@ T = TypeVar("T")
 # ---- append ------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Entry:
     """Event drafts for one stream; ``create`` makes the stream first, ``token`` is the fencing token to check."""
 
@@ -33,7 +34,7 @@ class Entry:
     create: Genesis | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class UnitDraft:
     """An append unit before keys and rows: the ports seal the drafts and derive the rows from them."""
 
@@ -51,7 +52,7 @@ class ClaimSpec:
     expect_token: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Append:
     """Record a unit. Answer: ``Receipt``, or ``Claimed`` with ``claim``. A refusal is thrown into the flow."""
 
@@ -81,7 +82,7 @@ class EventsById:
     event_ids: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RowOf:
     """One row or None."""
 
@@ -110,7 +111,7 @@ class HeadOf:
 Query = Events | EventsById | RowOf | Rows | HeadOf
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Read:
     """Ask the ledger."""
 
@@ -120,7 +121,7 @@ class Read:
 # ---- the world outside --------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Call:
     """Run user code (a tool, a model, a lookup). ``name`` is for messages; ``timeout_s`` None waits for ever.
 
@@ -136,7 +137,7 @@ class Call:
     shielded: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Returned:
     """The code returned this value."""
 
@@ -171,12 +172,12 @@ class Wait:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Now:
     """The store's clock in milliseconds."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NewId:
     """A new id with this prefix (FORMAT 1)."""
 

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from itertools import pairwise
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from counterfoil.errors import AppendTimeout, CounterfoilError, InternalError
 
@@ -44,6 +44,10 @@ class AppendFuture(Future[T]):
         ``StoreBusy`` (nothing is recorded); one that is being recorded raises ``AppendTimeout`` after the same
         time again. With ``timeout``: plain ``TimeoutError``, and the append goes on.
         """
+        if self._state == "FINISHED" and self._exception is None:
+            # As most are when they are asked: without the lock, which nothing changes any more.
+            answer: Any = self._result
+            return cast("T", answer)
         if (
             timeout is None
             and not self.done()
@@ -120,9 +124,14 @@ def answered(value: T) -> AppendFuture[T]:
     """A future that has its answer. Made without the lock and the condition that a lone append has no use for."""
     future: AppendFuture[T] = AppendFuture.__new__(AppendFuture)
     # What Future.__init__ sets, for the state it ends in.
-    vars(future).update(
-        _condition=_SHARED, _state="FINISHED", _result=value, _exception=None, _waiters=[], _done_callbacks=[]
-    )
+    future.__dict__ = {
+        "_condition": _SHARED,
+        "_state": "FINISHED",
+        "_result": value,
+        "_exception": None,
+        "_waiters": [],
+        "_done_callbacks": [],
+    }
     return future
 
 

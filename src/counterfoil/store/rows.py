@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+from counterfoil.core.frozen import frozen
+
 ColumnType = Literal["text", "integer", "blob"]
 Cell = str | int | bytes | None
 Key = tuple[Cell, ...]
@@ -51,14 +53,14 @@ class TableSpec:
         return tuple(row[name] for name in (*self.indexes[index], *self.key))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SequenceOf:
     """Stands for the sequence that the writer gives to an event of the same unit."""
 
     event_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RecordedAtOf:
     """Stands for the store's clock (milliseconds) when the writer records an event of the same unit."""
 
@@ -68,7 +70,7 @@ class RecordedAtOf:
 CellSource = Cell | SequenceOf | RecordedAtOf
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Put:
     """Insert the row or replace all its columns."""
 
@@ -76,7 +78,7 @@ class Put:
     values: Mapping[str, CellSource]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Patch:
     """Change some columns of the row with this key; no row, no change.
 
@@ -90,7 +92,7 @@ class Patch:
     only_in: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Remove:
     """Delete the row with this key, if it is there."""
 
@@ -101,7 +103,7 @@ class Remove:
 RowChange = Put | Patch | Remove
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Absent:
     """Guard: no row has this key."""
 
@@ -109,7 +111,7 @@ class Absent:
     key: Key
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RowIs:
     """Guard: the row exists, its ``state`` is one of ``states`` (empty: any) and its version is ``version`` (None: any)."""
 

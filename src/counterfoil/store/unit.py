@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from counterfoil.core.event import Prepared
+from counterfoil.core.frozen import frozen
 from counterfoil.core.genesis import Genesis
 from counterfoil.errors import CounterfoilError
 from counterfoil.store.rows import Guard, RowChange
@@ -27,7 +28,7 @@ def at(sequence: int) -> Expected:
     return Expected(sequence)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StreamAppend:
     """Events for one stream. ``create`` makes the stream first; ``token`` is the fencing token to check, if any.
 
@@ -44,7 +45,7 @@ class StreamAppend:
     create: Genesis | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Unit:
     """Recorded whole or not at all.
 
@@ -91,7 +92,7 @@ class Head:
     lease: Lease | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Position:
     """Where an event stands."""
 
@@ -102,7 +103,7 @@ class Position:
     hash: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Receipt:
     """A unit that is durable: the position of each event in append order. ``duplicate``: it was there already."""
 
@@ -128,7 +129,7 @@ class Claimed:
     receipt: Receipt | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StoredEvent:
     """An event as stored: the index columns (copies), the exact header bytes, its hash and its sealed records.
 
