@@ -131,7 +131,15 @@ class _Encoder:
         kind = type(value)
         known = registered_class(kind)
         if known is not None:
-            return {"$type": known.name, "value": self.value(known.encode(value), path, depth + 1)}
+            try:
+                inner = known.encode(value)
+            except Exception as failure:
+                raise self.refused(
+                    f"an instance of the class {known.name}, which could not be taken apart"
+                    f" ({type(failure).__name__}),",
+                    path,
+                ) from failure
+            return {"$type": known.name, "value": self.value(inner, path, depth + 1)}
         if isinstance(value, Mapping):
             return self.mapping(value, path, depth)
         hint = "register the class with counterfoil.register, or record what it is made of"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
 from counterfoil.errors import ToolInvalid
+from counterfoil.errors.base import text_of
 
 DoubtKind = Literal["lookup", "lookup_then_key", "key", "repeat", "review"]
 """The rule as ``effect.intended`` records it, so that the limitation is explicit (FORMAT 7)."""
@@ -31,11 +32,13 @@ class Found:
     result: Any = None
 
     def __post_init__(self) -> None:
-        if self.outcome not in OUTCOMES:
+        plain = next((outcome for outcome in OUTCOMES if outcome == self.outcome), None)
+        if plain is None:
             raise ToolInvalid(
-                f"Found takes the outcome {', '.join(OUTCOMES)}, not {str(self.outcome)[:40]!r}",
+                f"Found takes the outcome {', '.join(OUTCOMES)}, not {text_of(self.outcome)[:40]!r}",
                 hint="a provider that is still working on it is CannotTell",
             )
+        object.__setattr__(self, "outcome", plain)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import builtins
 import inspect
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from counterfoil.core import canonical
@@ -21,6 +23,7 @@ from counterfoil.errors import (
     ResultNotKept,
     ToolInvalid,
 )
+from counterfoil.errors.base import text_of
 from counterfoil.flow.event import Event
 from counterfoil.flow.requests import CallResult, Raised, Returned
 
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
 MESSAGE_CHARACTERS_MAX: Final = 2_000
 REPR_CHARACTERS_MAX: Final = 1_000
 FIELD_BYTES_MAX: Final = 16 * 1024
+FIELDS_MAX: Final = 32
+CLASS_CHARACTERS_MAX: Final = 256
 PROVIDER_ID_CHARACTERS_MAX: Final = 1_000
 
 _NEED_MORE_ARGUMENTS: Final = (UnicodeError, BaseExceptionGroup, StopIteration, StopAsyncIteration)
@@ -76,9 +81,7 @@ def judge_call(tool: Tool[..., Any], result: CallResult) -> Verdict:
     """
     if isinstance(result, Returned):
         return (
-            _unawaited(tool, result.value)
-            if inspect.isawaitable(result.value)
-            else _success(tool, result.value)
+            _unfinished(tool, result.value) if _is_unfinished(result.value) else _success(tool, result.value)
         )
     error = result.error if isinstance(result, Raised) else _timeout(tool)
     match error:
@@ -92,17 +95,27 @@ def judge_call(tool: Tool[..., Any], result: CallResult) -> Verdict:
             return failure("unknown", error)
 
 
-def _unawaited(tool: Tool[..., Any], value: Awaitable[Any]) -> Verdict:
-    """A plain function gave something to await: nothing was done if it is a coroutine that never began."""
+def _is_unfinished(value: Any) -> bool:
+    """Whether a result is a promise of one: what it stands for may be done later, or never."""
+    return (
+        inspect.isawaitable(value)
+        or isinstance(value, Future)
+        or inspect.isgenerator(value)
+        or inspect.isasyncgen(value)
+    )
+
+
+def _unfinished(tool: Tool[..., Any], value: Any) -> Verdict:
+    """No success, as nobody awaits it; and not confirmed undone, as the function may have acted before it returned."""
     error = ToolInvalid(
-        f"tool {tool.name} returned {type(value).__name__}, which nobody awaits",
-        hint="decorate the `async def` itself, or let its wrapper be `async def` too",
+        f"tool {tool.name} returned {type(value).__name__}, which nobody awaits or runs through",
+        hint="decorate the `async def` itself, or wait for the answer inside the tool and return that",
         tool=tool.name,
     )
     if inspect.iscoroutine(value) and inspect.getcoroutinestate(value) == inspect.CORO_CREATED:
+        # Otherwise Python complains that it was never awaited, in a place that names nobody.
         value.close()
-        return failure("failed", error)
-    return failure("unknown", error)
+    return failure("failed" if tool.doubt.kind == "repeat" else "unknown", error)
 
 
 def judge_found(tool: Tool[..., Any], found: Found) -> Verdict:
@@ -112,7 +125,8 @@ def judge_found(tool: Tool[..., Any], found: Found) -> Verdict:
     said = f"the provider of {tool.name} says: {found.outcome}"
     error = Rejected(said) if found.outcome == "rejected" else NotDone(said)
     verdict = failure(found.outcome, error)
-    return Verdict(found.outcome, {**result_content(found.result), **verdict.content}, None, None, error)
+    content = {**told_content(found.result), **verdict.content}
+    return Verdict(found.outcome, content, None, found.result, error)
 
 
 def failure(outcome: Literal["rejected", "failed", "unknown"], error: BaseException) -> Verdict:
@@ -124,21 +138,27 @@ def result_content(value: Any) -> dict[str, Any]:
     """``{"result": …}``, or a bounded description where the value has no form that can be read back."""
     try:
         return {"result": to_json(value)}
-    except InputError as refused:
+    except Exception as refused:  # noqa: BLE001 - the effect has happened; an odd result must not hide that
         return not_kept(value, refused)
 
 
-def not_kept(value: Any, refused: InputError) -> dict[str, Any]:
+def told_content(value: Any) -> dict[str, Any]:
+    """As :func:`result_content`, for what stands beside the outcome in one event: a large one is described too."""
+    form = _small_form(value)
+    return {"result": form} if form is not _NO_FORM else not_kept(value, _TOO_LARGE)
+
+
+def not_kept(value: Any, refused: Exception) -> dict[str, Any]:
     """What is recorded of a result that cannot be: its type, why, and the beginning of its ``repr``."""
     try:
-        shown = repr(value)
+        shown = str.__str__(repr(value))
     except Exception as error:  # noqa: BLE001 - a result's own repr must not undo that the effect succeeded
         shown = f"<{type(value).__name__} whose repr raised {type(error).__name__}>"
     return {
         "result_not_kept": {
-            "type": type(value).__name__,
+            "type": type(value).__name__[:CLASS_CHARACTERS_MAX],
             "repr": shown[:REPR_CHARACTERS_MAX],
-            "why": refused.message[:MESSAGE_CHARACTERS_MAX],
+            "why": _message(refused)[:MESSAGE_CHARACTERS_MAX],
         }
     }
 
@@ -152,14 +172,19 @@ def error_label(error: BaseException) -> str:
 def error_content(error: BaseException) -> dict[str, Any]:
     """Class, message and, for our own errors, hint and fields; what :func:`raise_recorded` needs."""
     content: dict[str, Any] = {
-        "class": f"{type(error).__module__}.{type(error).__qualname__}",
+        "class": f"{type(error).__module__}.{type(error).__qualname__}"[:CLASS_CHARACTERS_MAX],
         "message": _message(error)[:MESSAGE_CHARACTERS_MAX],
     }
+    if isinstance(error, NotDone):
+        # An application's own subclass is told apart from errors of any other kind by this.
+        content["kind"] = NotDone.__name__
     if isinstance(error, CounterfoilError):
         if error.hint:
-            content["hint"] = error.hint[:MESSAGE_CHARACTERS_MAX]
+            content["hint"] = text_of(error.hint)[:MESSAGE_CHARACTERS_MAX]
         fields = {
-            name: kept for name, value in error.fields.items() if (kept := _small_form(value)) is not _NO_FORM
+            name[:CLASS_CHARACTERS_MAX]: kept
+            for name, value in islice(error.fields.items(), FIELDS_MAX)
+            if (kept := _small_form(value)) is not _NO_FORM
         }
         if fields:
             content["fields"] = fields
@@ -200,7 +225,8 @@ def _recorded_error(event: Event, outcome: str, effect_id: str) -> Exception:
     message = str(recorded.get("message") or f"effect {effect_id} ended as {outcome}")
     kind = str(recorded.get("class") or "")
     ours = Rejected if outcome == "rejected" else NotDone
-    if kind == f"{ours.__module__}.{ours.__qualname__}":
+    # What is recorded as rejected was a Rejected, if only a subclass that a resumed run does not look up by name.
+    if outcome == "rejected" or recorded.get("kind") == NotDone.__name__:
         fields = from_json(recorded.get("fields") or {})
         return ours(
             message, hint=recorded.get("hint"), **{n: v for n, v in fields.items() if n not in _TAKEN}
@@ -230,16 +256,14 @@ def _timeout(tool: Tool[..., Any]) -> TimeoutError:
 
 def _message(error: BaseException) -> str:
     if isinstance(error, CounterfoilError):
-        return error.message
-    if len(error.args) == 1 and isinstance(error.args[0], str):
+        return text_of(error.message)
+    if len(error.args) == 1 and type(error.args[0]) is str:
         return error.args[0]
-    try:
-        return str(error)
-    except Exception:  # noqa: BLE001 - an error whose text cannot be made is still an error
-        return f"<{type(error).__name__} without text>"
+    return text_of(error)
 
 
 _NO_FORM: Final = object()
+_TOO_LARGE: Final = InputError(f"it has no form of at most {FIELD_BYTES_MAX} bytes")
 
 
 def _small_form(value: Any) -> Any:
@@ -247,5 +271,5 @@ def _small_form(value: Any) -> Any:
     try:
         form = to_json(value)
         return form if len(canonical.encode(form)) <= FIELD_BYTES_MAX else _NO_FORM
-    except InputError:
+    except Exception:  # noqa: BLE001 - a value of any kind may be hung on an error
         return _NO_FORM

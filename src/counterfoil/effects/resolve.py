@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, assert_never
 
 from counterfoil.core.event import Draft
-from counterfoil.core.values import to_json
 from counterfoil.effects import events
 from counterfoil.effects.attempt import Overtaken, Work, intend, observe, record, send
 from counterfoil.effects.decide import (
@@ -22,11 +21,18 @@ from counterfoil.effects.decide import (
     next_step,
 )
 from counterfoil.effects.doubt import Absent, Answer, CannotTell, Found, answer_of
-from counterfoil.effects.outcome import Verdict, error_content, judge_found, result_content
+from counterfoil.effects.outcome import (
+    MESSAGE_CHARACTERS_MAX,
+    Verdict,
+    error_content,
+    judge_found,
+    told_content,
+)
 from counterfoil.effects.standing import Standing
 from counterfoil.effects.state import IN_REVIEW, review_of
 from counterfoil.effects.suitable import RESTS_ON_KEY
 from counterfoil.errors import Fenced, GuardFailed, InputError
+from counterfoil.errors.base import text_of
 from counterfoil.flow.context import LEASE_MARGIN_MS
 from counterfoil.flow.requests import Call, CallResult, Flow, Now, Raised, Returned, Wait
 
@@ -191,12 +197,12 @@ def _answer(result: CallResult) -> tuple[Answer, Mapping[str, Any]]:
         case Found(outcome, found):
             # The result itself is recorded with the observation that follows; here only how it was found.
             return answer, {"answer": "found", "outcome": outcome} | (
-                {} if outcome == "succeeded" else result_content(found)
+                {} if outcome == "succeeded" else told_content(found)
             )
         case Absent():
             return answer, {"answer": "absent"}
         case CannotTell(reason):
-            return answer, {"answer": "cannot_tell", "reason": to_json(str(reason))}
+            return answer, {"answer": "cannot_tell", "reason": text_of(reason)[:MESSAGE_CHARACTERS_MAX]}
 
 
 # ---- sending again -----------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from counterfoil.effects.registry import register
 from counterfoil.effects.signature import KEY_PARAMETER, Parameters, check_takes, chosen
 from counterfoil.effects.suitable import check_key_arrives, unfit
 from counterfoil.errors import ToolInvalid
+from counterfoil.errors.base import text_of
 from counterfoil.flow.context import RunScope, current_scope
 from counterfoil.flow.drive import adrive, drive
 from counterfoil.flow.requests import Flow
@@ -221,7 +222,7 @@ class Tool(Generic[P, R_co]):
             found = self._provider_id(result)
         except Exception:  # noqa: BLE001 - the effect has happened; a result of another shape must not hide it
             return None
-        return None if found is None else str(found)
+        return None if found is None else text_of(found)
 
 
 def _function_of(fn: Callable[..., Any]) -> Callable[..., Any]:

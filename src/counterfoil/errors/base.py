@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
+
+
+def text_of(value: object) -> str:
+    """Plain text of anything, also of what raises when it is asked for its text."""
+    try:
+        return str.__str__(str(value))
+    except Exception as error:  # noqa: BLE001 - whatever it is, what is said about an error must not be another error
+        return f"<{type(value).__name__} whose text raised {type(error).__name__}>"
 
 
 class CounterfoilError(Exception):
     """Base of every ordinary error.
 
-    ``code`` is stable across releases, ``retryable`` says whether the same call may succeed later, ``hint`` is
+    ``message`` may be given as anything that has a text, such as a provider's exception; without one it is the name
+    of the class. ``code`` is stable across releases, ``retryable`` says whether the same call may succeed later, ``hint`` is
     one sentence on the way out and ``fields`` holds header-grade values (ids, sequences, paths), never content.
     """
 
@@ -16,11 +25,23 @@ class CounterfoilError(Exception):
     retryable: bool = False
     default_hint: ClassVar[str] = ""
 
-    def __init__(self, message: str, *, hint: str | None = None, **fields: Any) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint: str | None = hint if hint is not None else (self.default_hint or None)
-        self.fields: dict[str, Any] = fields
+    message: str
+    hint: str | None
+    fields: dict[str, Any]
+
+    def __new__(cls, *args: Any, **_: Any) -> Self:
+        """Message, hint and fields are there also in a subclass of the application that forgets ``super().__init__``."""
+        error = super().__new__(cls, *args)
+        error.message = text_of(args[0]) if args else cls.__name__
+        error.hint = cls.default_hint or None
+        error.fields = {}
+        return error
+
+    def __init__(self, message: object = "", *, hint: str | None = None, **fields: Any) -> None:
+        self.message = text_of(message) or type(self).__name__
+        super().__init__(self.message)
+        self.hint = text_of(hint) if hint is not None else (self.default_hint or None)
+        self.fields = fields
 
     def __str__(self) -> str:
         return f"{self.message} ({self.hint})" if self.hint else self.message

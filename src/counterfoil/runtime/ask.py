@@ -10,6 +10,7 @@ from typing import Any
 
 from counterfoil.core.event import Draft
 from counterfoil.errors import InputError, InvalidForm, ModelFailed
+from counterfoil.errors.base import text_of
 from counterfoil.flow.context import RunScope
 from counterfoil.flow.event import Event
 from counterfoil.flow.requests import Call, CallResult, Flow, NewId, Raised, Returned
@@ -209,13 +210,15 @@ def _failed(scope: RunScope, sent: Sent, error: BaseException) -> Flow[BaseExcep
         error_label(error),
         retryable=cancelled or isinstance(error, (TimeoutError, ConnectionError)),
         status=status if type(status) is int else None,
-        message=str(error)[:MESSAGE_CHARACTERS_MAX],
+        message=text_of(error)[:MESSAGE_CHARACTERS_MAX],
     )
     # A refused value is mended in code and a cancelled call was nobody's answer: both are asked again.
     outcome = "error" if is_result(error) else "cancelled"
     yield from finish(scope, sent.attempt, outcome, {"error": error_content(error)}, sent.draft(scope, said))
     return (
-        error if outcome == "cancelled" else _model_failed(sent.asked.name, str(error), type(error).__name__)
+        error
+        if outcome == "cancelled"
+        else _model_failed(sent.asked.name, text_of(error), type(error).__name__)
     )
 
 

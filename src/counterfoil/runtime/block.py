@@ -20,6 +20,7 @@ from counterfoil.errors import (
     RunSuspended,
     RunWaiting,
 )
+from counterfoil.errors.base import text_of
 from counterfoil.flow.context import LEASE_MARGIN_MS, RunScope
 from counterfoil.flow.drive import adrive, drive
 from counterfoil.flow.ports import Ports
@@ -227,7 +228,7 @@ def _not_recorded(closing: _Closing, failure: BaseException) -> NoReturn:
     """The end could not be recorded: what left the block goes on, with a note, else the failure itself."""
     if closing.error is None or isinstance(closing.error, RunSuspended):
         raise failure
-    closing.error.add_note(f"counterfoil: the end of the run could not be recorded: {failure}")
+    closing.error.add_note(f"counterfoil: the end of the run could not be recorded: {text_of(failure)}")
     raise closing.error
 
 

@@ -27,6 +27,7 @@ from counterfoil.errors import (
     StoreError,
     WrongSequence,
 )
+from counterfoil.errors.base import text_of
 from counterfoil.flow.context import RunScope
 from counterfoil.flow.requests import Flow, HeadOf, Read, RowOf, Rows
 from counterfoil.runtime import events, rows
@@ -181,4 +182,4 @@ def _next_deferred(scope: RunScope) -> Flow[list[Draft]]:
 
 def left_note(error: BaseException | None) -> str:
     """A note for ``run.suspended`` on what left the run, for people."""
-    return "" if error is None else f"{type(error).__name__}: {error}"[:1000]
+    return "" if error is None else f"{type(error).__name__}: {text_of(error)}"[:1000]

@@ -7,10 +7,14 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from counterfoil import errors
+from counterfoil.core import canonical
 from counterfoil.core.values import from_json, to_json
 from counterfoil.errors import CounterfoilError, EffectError, StepFailed
+from counterfoil.errors.base import text_of
 
 MESSAGE_CHARACTERS_MAX: Final = 4096
+CLASS_CHARACTERS_MAX: Final = 256
+ARGUMENTS_BYTES_MAX: Final = 256 * 1024
 
 _BUILTIN: Final[Mapping[str, type[Exception]]] = {
     name: kind
@@ -36,9 +40,12 @@ def is_result(error: BaseException) -> bool:
 
 def error_content(error: BaseException) -> dict[str, Any]:
     """The error for content: its class, its message, and its arguments where they have a JSON form."""
-    content: dict[str, Any] = {"class": type(error).__name__, "message": str(error)[:MESSAGE_CHARACTERS_MAX]}
+    said = error.message if isinstance(error, CounterfoilError) else error
+    content: dict[str, Any] = {
+        "class": type(error).__name__[:CLASS_CHARACTERS_MAX],
+        "message": text_of(said)[:MESSAGE_CHARACTERS_MAX],
+    }
     if isinstance(error, CounterfoilError):
-        content["message"] = error.message[:MESSAGE_CHARACTERS_MAX]
         content["fields"] = _encoded(error.fields)
     elif type(error).__name__ in _BUILTIN:
         content["arguments"] = _encoded(list(error.args))
@@ -66,7 +73,9 @@ def error_of(content: Mapping[str, Any]) -> Exception:
 
 
 def _encoded(value: Any) -> Any:
+    """The form of what an error carries, or None: however large or odd it is, the error has a place in its event."""
     try:
-        return to_json(value)
-    except (CounterfoilError, RecursionError):
+        form = to_json(value)
+        return form if len(canonical.encode(form)) <= ARGUMENTS_BYTES_MAX else None
+    except Exception:  # noqa: BLE001 - a value of any kind may be hung on an error
         return None

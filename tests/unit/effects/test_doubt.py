@@ -209,9 +209,39 @@ def test_what_is_no_clear_answer_never_counts_as_found(ledger, provider, answer)
     assert ledger.effects()[0]["state"] == "in_review"
 
 
-def test_found_takes_only_certain_outcomes():
+class Untold:
+    """Something whose text cannot be had."""
+
+    def __str__(self):
+        raise RuntimeError("no text")
+
+    __repr__ = __str__
+
+
+@pytest.mark.parametrize(
+    "answer,state",
+    [
+        (Found("failed", "x" * 9_000_000), "failed"),
+        (Found("rejected", Untold()), "rejected"),
+        (Found("succeeded", "x" * 9_000_000), "succeeded"),
+        (Found("succeeded", Untold()), "succeeded"),
+        (CannotTell("y" * 9_000_000), "in_review"),
+        (CannotTell(Untold()), "in_review"),  # type: ignore[arg-type]
+    ],
+    ids=lambda it: it if isinstance(it, str) else type(it).__name__,
+)
+def test_whatever_an_answer_is_made_of_it_counts(ledger, provider, answer, state):
+    provider.plan("answer_lost")
+    pay = declare(provider, by_lookup(lambda **_: answer))
+    with suppress(Rejected, NotDone, RunWaiting), run(ledger):
+        pay("o-1")
+    assert ledger.effects()[0]["state"] == state
+
+
+@pytest.mark.parametrize("outcome", ["pending", None, Untold()])
+def test_found_takes_only_certain_outcomes(outcome):
     with pytest.raises(ToolInvalid):
-        Found("pending")
+        Found(outcome)
 
 
 # ---- by review, and what a parked run does ------------------------------------------------------------------------------

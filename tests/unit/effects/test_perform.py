@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
 import dataclasses
 from decimal import Decimal
 
@@ -155,6 +157,66 @@ def test_an_error_with_an_endless_message_is_cut(ledger):
         pay()
     observed = next(ledger.events("case", types={"effect.observed"}))
     assert len(observed.content["error"]["message"]) == 2000
+
+
+class Untold(Exception):
+    """What a provider's library may raise: its text cannot be had."""
+
+    def __str__(self):
+        raise RuntimeError("no text")
+
+
+class Declined(Rejected):
+    """An application's own, which forgets to call what it inherits."""
+
+    def __init__(self, code):
+        self.code_of_provider = code
+
+
+@pytest.mark.parametrize(
+    "error,message",
+    [
+        (Rejected(ConnectionError("insufficient funds")), "insufficient funds"),  # type: ignore[arg-type]
+        (Rejected(402), "402"),  # type: ignore[arg-type]
+        (Rejected(Untold(1, 2)), "<Untold whose text raised RuntimeError>"),  # type: ignore[arg-type]
+        (Rejected(), "Rejected"),
+        (Rejected, "Rejected"),
+        (Declined("card"), "card"),
+        (Rejected("x" * 5_000_000, hint="y" * 5_000_000), "x" * 2000),
+        (Rejected("no", **{f"field_{n}": "z" * 15_000 for n in range(1000)}), "no"),
+    ],
+    ids=["exception", "number", "untold", "nothing", "class", "own", "endless", "many fields"],
+)
+def test_whatever_a_refusal_is_made_of_it_is_recorded_as_one(ledger, world, error, message):
+    def pay():
+        raise error
+
+    pay = declare(pay)
+    for worker in (ledger, world.open()):
+        with run(worker), pytest.raises(Rejected) as raised:
+            pay()
+        assert raised.value.message[:2000] == message
+    (row,) = ledger.effects()
+    assert row["state"] == "rejected"
+
+
+@pytest.mark.parametrize("error", [Untold(1, 2), type("E" * 1000, (Exception,), {})("x" * 9_000_000)])
+def test_an_error_of_any_kind_leaves_its_effect_unknown_and_nothing_worse(ledger, error):
+    def pay():
+        raise error
+
+    with pytest.raises(RunWaiting), run(ledger):
+        declare(pay)()
+    assert ledger.effects()[0]["state"] == "in_review"
+
+
+@pytest.mark.parametrize("picked", [Untold(1, 2), "x" * 9_000_000, 5, "\ud800"], ids=lambda it: str(type(it)))
+def test_an_odd_provider_id_does_not_hide_that_the_effect_happened(ledger, picked):
+    pay = declare(lambda: "paid", provider_id=lambda _: picked)
+    with run(ledger):
+        assert pay() == "paid"
+    (observed,) = ledger.events("case", types={"effect.observed"})
+    assert 0 < len(observed.content["provider_effect_id"]) <= 1000
 
 
 def test_any_other_error_leaves_the_outcome_unknown_and_parks_the_run(ledger, told):
@@ -314,10 +376,40 @@ def disguised(order):
     return later(order)
 
 
-def test_a_wrapper_that_hands_out_a_coroutine_is_no_success(ledger):
-    pay = declare(disguised)
+async def agen():
+    yield 1
+
+
+def promises():
+    """What stands for a result that is not there yet."""
+    loop = asyncio.new_event_loop()
+    loop.close()
+    return {
+        "coroutine": lambda: later("o-1"),
+        "generator": lambda: (order for order in ["o-1"]),
+        "async generator": agen,
+        "future of a pool": concurrent.futures.Future,
+        "future of a loop": lambda: asyncio.Future(loop=loop),
+    }
+
+
+@pytest.mark.parametrize("kind", promises())
+def test_a_tool_that_hands_out_a_promise_may_or_may_not_have_acted(ledger, kind):
+    def pay():
+        return promises()[kind]()
+
+    pay = declare(pay)
+    with pytest.raises(RunWaiting), run(ledger):
+        pay()
+    (observed,) = ledger.events("case", types={"effect.observed"})
+    assert observed.data["outcome"] == "unknown"
+    assert "which nobody awaits" in observed.content["error"]["message"]
+
+
+def test_a_look_that_hands_out_a_promise_has_failed(ledger):
+    look = declare(lambda: later("o-1"), touches=set(), doubt=by_repeating())
     with run(ledger), pytest.raises(ToolInvalid, match="awaits"):
-        pay("o-1")
+        look()
     assert ledger.effects()[0]["state"] == "failed"
 
 
