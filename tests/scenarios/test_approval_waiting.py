@@ -128,3 +128,25 @@ def test_without_a_policy_a_call_makes_the_requests_that_it_made_before(world):
         "call shop.refund",
         "append effect.observed",
     ]
+
+
+@pytest.mark.parametrize("dedupe,policy_for_running", [("a", "supersede"), (None, "queue")])
+def test_nobody_is_asked_any_more_for_a_run_that_another_input_ended(dedupe, policy_for_running):
+    """Superseded, or interrupted because nobody could ask for it again."""
+    with own_tools():
+        world = World()
+        shop = Shop(world.open())
+
+        def asked_and_gone(ledger):
+            shop.use(ledger, policy())
+            shop.serve(dedupe=dedupe)
+
+        live(world, LifeUntil("append decision.proposed"), asked_and_gone)
+        if dedupe is None:
+            world.time_passes()
+        shop.use(world.open(), policy())
+        shop.serve(10, "o-2", while_running=policy_for_running)
+        assert shop.states() == ["expired"]
+        assert {row["terminal"] for row in shop.ledger.runs()} & {"superseded", "interrupted"}
+        check_truth(shop.ledger)
+        world.close()
