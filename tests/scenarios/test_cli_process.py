@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -49,6 +50,52 @@ CODES = {
 def test_the_program_leaves_with_its_code(shell, name):
     words, code = CODES[name]
     assert run(shell, *words).returncode == code
+
+
+UNPRINTABLE = [">&-", *([">/dev/full"] if Path("/dev/full").exists() else [])]
+
+
+def redirected(shell: Shell, where: str, *words: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "COUNTERFOIL_LEDGER": str(shell.place)}
+    line = ["sh", "-c", f'exec "$@" {where}', "sh", *PROGRAM, *words]
+    return subprocess.run(
+        line, capture_output=True, text=True, cwd=shell.directory, env=environment, timeout=60
+    )
+
+
+@pytest.mark.parametrize("where", UNPRINTABLE)
+@pytest.mark.parametrize(
+    "words", ["ls", "verify", "verify --json", "show case-8472 2 --bytes", "help", "--help", "--version"]
+)
+def test_output_that_cannot_be_written_is_told_and_worth_another_try(shell, where, words):
+    done = redirected(shell, where, *words.split())
+    assert done.returncode == 75
+    assert "output cannot be written" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr
+
+
+@pytest.mark.parametrize("where", UNPRINTABLE)
+@pytest.mark.parametrize("words", ["show nobody", "show nobody --json"])
+def test_an_error_keeps_its_code_and_is_told_aside_when_output_fails(shell, where, words):
+    done = redirected(shell, where, *words.split())
+    assert done.returncode == 66
+    assert "nobody" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("where", UNPRINTABLE)
+def test_nothing_to_print_is_no_failure_to_print(shell, where):
+    done = redirected(shell, where, "review", "ls", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("where", ["2>&-", "<&-", "<&- 2>&-"])
+def test_other_streams_that_are_closed_do_no_harm(shell, where):
+    done = redirected(shell, where, "ls", "--json")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["name"] == "case-8472"
+    assert redirected(shell, where, "show", "nobody").returncode == 66
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(shell):

@@ -16,6 +16,7 @@ from counterfoil.abc import Clock
 from counterfoil.cli.exits import Failure
 from counterfoil.cli.render.failure import failure_lines
 from counterfoil.cli.render.line import Line
+from counterfoil.cli.streams import OutputFailed, printing, silence
 from counterfoil.client.clock import SystemClock
 from counterfoil.client.config import Config, find_config
 
@@ -85,26 +86,44 @@ class Face:
 
     def say(self, lines: Iterable[Line] | Line) -> None:
         """Print lines for people."""
-        _write(sys.stdout, [lines] if isinstance(lines, Line) else lines, self._colored(sys.stdout))
+        with printing():
+            _write(sys.stdout, [lines] if isinstance(lines, Line) else lines, self._colored(sys.stdout))
 
     def note(self, lines: Iterable[Line] | Line) -> None:
-        """Print lines for people on standard error, beside a result that a program reads."""
-        _write(sys.stderr, [lines] if isinstance(lines, Line) else lines, self._colored(sys.stderr))
+        """Print lines for people on standard error, beside a result that a program reads.
+
+        Where standard error cannot be written there is nobody left to tell.
+        """
+        try:
+            _write(sys.stderr, [lines] if isinstance(lines, Line) else lines, self._colored(sys.stderr))
+            sys.stderr.flush()
+        except OSError:
+            silence(sys.stderr)
 
     def give(self, value: Any) -> None:
         """Print one JSON value on a line of its own. ASCII, so lone surrogates and control characters are escapes."""
-        sys.stdout.write(json.dumps(value, ensure_ascii=True, allow_nan=False) + "\n")
+        with printing():
+            sys.stdout.write(json.dumps(value, ensure_ascii=True, allow_nan=False) + "\n")
 
     def flush(self) -> None:
         """Hand over what was printed; a following tail does it line by line."""
-        sys.stdout.flush()
+        with printing():
+            sys.stdout.flush()
 
-    def tell(self, failure: Failure) -> None:
-        """Print an error: on standard output as an object with ``--json``, else for people on standard error."""
-        if self.as_json:
-            self.give(failure.to_json())
-        else:
-            self.note(failure_lines(failure, self.columns))
+    def tell(self, failure: Failure, *, aside: bool = False) -> None:
+        """Print an error: on standard output as an object with ``--json``, else for people on standard error.
+
+        ``aside`` keeps it away from a standard output that cannot be written.
+        """
+        if self.as_json and not aside:
+            try:
+                self.give(failure.to_json())
+                self.flush()
+            except OutputFailed:
+                silence(sys.stdout)
+            else:
+                return
+        self.note(failure_lines(failure, self.columns))
 
     def _colored(self, stream: TextIO) -> bool:
         if self.color is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -14,6 +13,7 @@ from counterfoil import __version__
 from counterfoil.cli.exits import Exit, Failure, failure_of, usage_failure
 from counterfoil.cli.face import Face
 from counterfoil.cli.options import face_options
+from counterfoil.cli.streams import OF_OUTPUT, OutputFailed, open_standard_streams, silence
 
 COMPLETE: Final = "_COUNTERFOIL_COMPLETE"
 """The variable with which a shell asks for completions."""
@@ -62,6 +62,7 @@ class Root(click.Group):
 
     def main(self, args: Sequence[str] | None = None, *_: Any, **extra: Any) -> NoReturn:
         """Run a command line and leave."""
+        open_standard_streams()
         words = list(sys.argv[1:] if args is None else args)
         face = extra.pop("obj", None) or Face()
         prog_name = extra.pop("prog_name", None) or "counterfoil"
@@ -69,9 +70,11 @@ class Root(click.Group):
             code = self._run(words, face, prog_name, extra)
             face.flush()
         except BrokenPipeError:
-            # Whoever read us has seen enough. Python would complain about the closed pipe once more at its end.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            # Whoever read us has seen enough.
+            silence(sys.stdout)
             code = int(Exit.DONE)
+        except OutputFailed as error:
+            code = _unprinted(face, error)
         sys.exit(code)
 
     def _run(self, words: list[str], face: Face, prog_name: str, extra: dict[str, Any]) -> int:
@@ -83,16 +86,38 @@ class Root(click.Group):
                 code = self.invoke(context)
         except click.exceptions.Exit as leave:
             return leave.exit_code
-        except BrokenPipeError:
+        except (BrokenPipeError, OutputFailed):
             raise
+        except OSError as error:
+            if error.filename is None and error.errno in OF_OUTPUT:
+                # The library prints help and version by itself.
+                raise OutputFailed(error.strerror) from error
+            return self._failed(error, words, face)
         except BaseException as error:  # noqa: BLE001 - every error leaves with its code and in words
-            face.as_json = face.as_json or "--json" in words
-            failure = _failure(error)
-            face.tell(failure)
-            if face.environment.get("COUNTERFOIL_TRACEBACK"):
-                sys.excepthook(type(error), error, error.__traceback__)
-            return int(failure.exit)
+            return self._failed(error, words, face)
         return code if isinstance(code, int) else int(Exit.DONE)
+
+    def _failed(self, error: BaseException, words: list[str], face: Face) -> int:
+        face.as_json = face.as_json or "--json" in words
+        failure = _failure(error)
+        face.tell(failure)
+        if face.environment.get("COUNTERFOIL_TRACEBACK"):
+            sys.excepthook(type(error), error, error.__traceback__)
+        return int(failure.exit)
+
+
+def _unprinted(face: Face, error: OutputFailed) -> int:
+    """Say on standard error that standard output failed. What the command did is done all the same."""
+    silence(sys.stdout)
+    failure = Failure(
+        Exit.TRY_AGAIN,
+        "output_failed",
+        f"the output cannot be written: {error}",
+        retryable=True,
+        hint="what the command recorded is recorded; run it again with an output that takes what it prints",
+    )
+    face.tell(failure, aside=True)
+    return int(failure.exit)
 
 
 def _failure(error: BaseException) -> Failure:
