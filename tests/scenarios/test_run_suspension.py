@@ -6,8 +6,12 @@ Asked for by DESIGN 7 and 11 and by the list of failure modes: doubt must not be
 from __future__ import annotations
 
 import asyncio
+import shlex
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -98,6 +102,61 @@ def test_an_exception_that_covers_the_suspension_is_kept_as_its_cause(ledger):
         finally:
             raise ValueError("clean-up failed too")
     assert isinstance(waiting.value.__cause__, ValueError)
+
+
+def test_a_bug_in_a_tool_is_named_and_stays_in_reach(ledger):
+    @counterfoil.effect("payment.pay", version="1", touches={"money"}, doubt=counterfoil.by_review())
+    def pay(order):
+        return {}["total of Jane Doe"]
+
+    with pytest.raises(RunWaiting) as waiting, ledger.run("a", conversation="c"):
+        pay("O-1")
+    (effect,) = ledger.effects()
+    for part in (effect["effect_id"], "payment.pay", "KeyError", "by_review"):
+        assert part in waiting.value.message
+    assert "Jane" not in str(waiting.value)
+    parked = waiting.value.__cause__
+    assert isinstance(parked, RunSuspended)
+    assert isinstance(parked.__cause__, KeyError)
+    assert parked.__cause__.__traceback__ is not None
+
+
+def test_an_exception_group_around_the_suspension_leads_to_the_bug_too(ledger):
+    @counterfoil.effect("payment.pay", version="1", touches={"money"}, doubt=counterfoil.by_review())
+    async def pay(order):
+        raise ZeroDivisionError
+
+    async def main():
+        async with ledger.run("a", conversation="c"), asyncio.TaskGroup() as group:
+            group.create_task(pay("O-1"))
+
+    with pytest.raises(RunWaiting) as waiting:
+        asyncio.run(main())
+    assert isinstance(waiting.value.__cause__.__cause__, ZeroDivisionError)
+
+
+@pytest.mark.processes
+def test_the_way_out_is_a_command_that_can_be_given_as_it_stands(tmp_path):
+    ledger = counterfoil.open(tmp_path / "the ledger")
+    pay = lost_payment()
+
+    def work():
+        with ledger.run("a", conversation="c", dedupe="1"):
+            pay("O-1")
+
+    for _ in range(2):
+        with pytest.raises(RunWaiting) as waiting:
+            work()
+        command = shlex.split(waiting.value.hint.split("`")[1])
+        shown = subprocess.run(
+            [str(Path(sys.executable).with_name(command[0])), *command[1:]],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (shown.returncode, shown.stderr) == (3, "")
+        assert "payment" in shown.stdout
+    ledger.close()
 
 
 def test_a_settled_review_lets_the_same_code_go_on_with_its_result(ledger):

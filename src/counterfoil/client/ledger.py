@@ -14,7 +14,7 @@ from counterfoil.client.assembling import keys_and_ports
 from counterfoil.client.clock import SystemClock
 from counterfoil.client.features import TABLES
 from counterfoil.client.ids import UlidIds
-from counterfoil.client.place import Parts, open_parts
+from counterfoil.client.place import MEMORY, Parts, open_parts
 from counterfoil.client.ports import LedgerPorts
 from counterfoil.client.reading import ConversationInfo
 from counterfoil.client.streams import SystemStreams
@@ -223,6 +223,7 @@ class Ledger:
             run_id=resume,
             admission_id=admission,
             policy_revision=None if self.policy is None else self.policy.revision,
+            place=None if self.place == MEMORY else self.place,
         )
         host = RunHost(self.ports, self.registry, self._heartbeat, owner or self.owner, self.policy)
         return Run(host, spec, deadline_s)

@@ -21,7 +21,7 @@ from counterfoil.effects.identity import (
     run_identity,
     successor_index,
 )
-from counterfoil.effects.outcome import Verdict, answer_of_event
+from counterfoil.effects.outcome import Verdict, answer_of_event, error_label
 from counterfoil.effects.past import Past
 from counterfoil.effects.permit import UNASKED, Permit
 from counterfoil.effects.permitting import hand_out_refusal, permitted, recorded_refusal
@@ -236,29 +236,48 @@ def _taken_key(asked: Asked, taken: GuardFailed) -> KeyStanding:
 def _carry_out(asked: Asked, work: Work) -> Flow[Any]:
     """From the durable intention to what the caller gets."""
     resolution: Verdict | Parked
+    error: BaseException | None = None
     try:
         resolution, observation = yield from send(work)
         if resolution.outcome == "unknown":
+            error = resolution.error
             resolution = yield from resolve(work, first_case(work, ended=True), observation)
     except Overtaken as other:
         return (yield from _elsewise(asked, work, other.effect))
-    return _handed_out(asked, work, resolution)
+    return _handed_out(asked, work, resolution, error)
 
 
-def _handed_out(asked: Asked, work: Work, resolution: Verdict | Parked) -> Any:
+def _handed_out(
+    asked: Asked, work: Work, resolution: Verdict | Parked, error: BaseException | None = None
+) -> Any:
     if isinstance(resolution, Parked):
-        raise _parked(asked, work, resolution)
+        raise _parked(asked, work, resolution, error)
     if resolution.outcome == "failed":
         asked.past.calls(work.effect_id).failed_here += 1
     return resolution.hand_out()
 
 
-def _parked(asked: Asked, work: Work, parked: Parked) -> BaseException:
-    return asked.scope.suspend(
-        f"effect {work.effect_id} of tool {work.tool.name} is in doubt: {parked.why}",
+def _parked(asked: Asked, work: Work, parked: Parked, error: BaseException | None = None) -> BaseException:
+    """Park the run; what the tool raised is the cause of what is raised, and only its class stands in the words."""
+    raised = "" if error is None else f"its call ended with {error_label(error)}; "
+    reason = asked.scope.suspend(
+        f"effect {work.effect_id} of tool {work.tool.name} is in doubt: {raised}{parked.why}",
         cause=parked.cause,
         waits_for=(parked.waits_for,),
     )
+    if error is not None and reason.__cause__ is None and reason not in _chain(error):
+        reason.__cause__ = error
+    return reason
+
+
+def _chain(error: BaseException) -> list[BaseException]:
+    """The error and what it came from; a tool may have wrapped the very suspension of an inner one."""
+    chain: list[BaseException] = []
+    following: BaseException | None = error
+    while following is not None and following not in chain:
+        chain.append(following)
+        following = following.__cause__ or following.__context__
+    return chain
 
 
 def _elsewise(asked: Asked, work: Work, effect: Standing | None) -> Flow[Any]:

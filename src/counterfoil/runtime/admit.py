@@ -14,7 +14,6 @@ from counterfoil.errors import (
     GuardFailed,
     LeaseHeld,
     RunBusy,
-    RunWaiting,
     StreamExists,
     WrongSequence,
 )
@@ -44,6 +43,7 @@ from counterfoil.runtime.refusal import refusal
 from counterfoil.runtime.resume import ENTRY_TYPES, tally_of
 from counterfoil.runtime.spec import RunSpec, worker
 from counterfoil.runtime.state import RUNNING, SUSPENDED, RunState
+from counterfoil.runtime.waiting import waiting
 from counterfoil.store.rows import Guard, RowIs
 from counterfoil.store.unit import Lease
 
@@ -134,7 +134,7 @@ def _start(desk: Desk, park: RunState | None) -> Flow[Entered]:
 
 def _resume(desk: Desk, decision: Resume) -> Flow[Entered]:
     run = decision.run
-    yield from _refuse_while_waiting(run)
+    yield from _refuse_while_waiting(run, desk.spec.place)
     token = desk.seen.token
     parked_ = yield from desk.parking(decision.park)
     drafts = [
@@ -158,7 +158,7 @@ def _history(desk: Desk, run: RunState, after: int = 0) -> Flow[list[Event]]:
     return list(interpreted(OWN_TYPES, found))
 
 
-def _refuse_while_waiting(run: RunState) -> Flow[None]:
+def _refuse_while_waiting(run: RunState, place: str | None) -> Flow[None]:
     """A run that waits for a person is not entered before the answer: nothing could go on, and nothing is recorded.
 
     One answer of several approvals is enough: each call goes on with its own (case S14).
@@ -166,18 +166,11 @@ def _refuse_while_waiting(run: RunState) -> Flow[None]:
     if run.state != SUSPENDED:
         return
     open_ = yield from open_reviews(run.waits_for)
-    command = "counterfoil review"
     if not open_:
         asked = yield from unanswered(run.waits_for)
-        open_, command = (asked, "counterfoil approve") if len(asked) == len(run.waits_for) else ((), "")
+        open_ = asked if len(asked) == len(run.waits_for) else ()
     if open_:
-        raise RunWaiting(
-            f"run {run.run_id} waits for {', '.join(open_)}",
-            hint=f"answer with `{command}`, then run this again",
-            run_id=run.run_id,
-            cause=run.cause,
-            waits_for=run.waits_for,
-        )
+        raise waiting(run.run_id, open_, run.cause or "input", place=place)
 
 
 def _replay(desk: Desk, run: RunState) -> Flow[Entered]:

@@ -18,7 +18,6 @@ from counterfoil.errors import (
     RunCancelled,
     RunStopped,
     RunSuspended,
-    RunWaiting,
 )
 from counterfoil.errors.base import text_of
 from counterfoil.flow.context import LEASE_MARGIN_MS, RunScope
@@ -41,6 +40,7 @@ from counterfoil.runtime.leave import (
 )
 from counterfoil.runtime.shutdown import WATCH, interrupted_loop
 from counterfoil.runtime.spec import RunSpec
+from counterfoil.runtime.waiting import waiting
 from counterfoil.store.unit import Lease
 
 T = TypeVar("T")
@@ -97,7 +97,12 @@ class Outcome:
 
 
 def leave(
-    host: RunHost, scope: RunScope, error: BaseException | None, ending: Ending, outcome: Outcome
+    host: RunHost,
+    spec: RunSpec,
+    scope: RunScope,
+    error: BaseException | None,
+    ending: Ending,
+    outcome: Outcome,
 ) -> None:
     """Wait for calls in flight, record how the block was left, give the lease up. Raises what the caller should see."""
     if scope.terminal is not None:
@@ -114,11 +119,16 @@ def leave(
     outcome.terminal = left.terminal if isinstance(left, Ended) else None
     if impatient is not None:
         raise impatient
-    _tell(closing, left)
+    _tell(spec, scope, closing, left)
 
 
 async def leave_async(
-    host: RunHost, scope: RunScope, error: BaseException | None, ending: Ending, outcome: Outcome
+    host: RunHost,
+    spec: RunSpec,
+    scope: RunScope,
+    error: BaseException | None,
+    ending: Ending,
+    outcome: Outcome,
 ) -> None:
     """As :func:`leave`. A second cancellation meanwhile does not cut the record short; it is raised afterwards."""
     if scope.terminal is not None:
@@ -138,7 +148,7 @@ async def leave_async(
         _not_recorded(closing, failure)
     finally:
         _give_up(host, scope)
-    _tell(closing, left)
+    _tell(spec, scope, closing, left)
 
 
 # ---- what is recorded ------------------------------------------------------------------------------------------------
@@ -190,13 +200,18 @@ def _terminal(reason: BaseException) -> str:
     return terminal_of(reason)
 
 
-def _tell(closing: _Closing, left: Left | None) -> None:
+def _tell(spec: RunSpec, scope: RunScope, closing: _Closing, left: Left | None) -> None:
     """Raise what the caller should see in place of what left the block; an exception from outside stays itself."""
     error, reason = closing.error, closing.reason
     if isinstance(error, _FROM_OUTSIDE) and not isinstance(reason, RunCancelled):
         return
     if isinstance(left, Waits) and not isinstance(reason, Divergence):
-        raise _waiting(left) from (error or reason)
+        why = str(reason) if isinstance(reason, RunSuspended) else ""
+        # The cause is what parked the run, whose own cause is what its tool raised; an error that covers it is kept.
+        covered = error is not None and suspension_in(error) is None
+        raise waiting(scope.run_id, left.waits_for, left.cause, place=spec.place, why=why) from (
+            error if covered else reason
+        )
     if isinstance(reason, RunCancelled) and left is not None:
         raise _stopped(reason) from (error or reason)
     if error is None and reason is not None:
@@ -208,20 +223,6 @@ def _stopped(reason: RunCancelled) -> Exception:
     if reason.terminal == "timeout":
         return TimeoutError(str(reason))
     return RunStopped(str(reason), hint="its record says how far it came", terminal=reason.terminal)
-
-
-_UNDECIDED = "`counterfoil review ls` and `counterfoil recover`"
-
-
-def _waiting(left: Waits) -> RunWaiting:
-    waits = f" for {', '.join(left.waits_for)}" if left.waits_for else ""
-    seen = "`counterfoil approve ls`" if left.cause == "approval" else _UNDECIDED
-    return RunWaiting(
-        f"the run waits{waits} ({left.cause})",
-        hint=f"see {seen}; then run the same code again",
-        cause=left.cause,
-        waits_for=left.waits_for,
-    )
 
 
 def _not_recorded(closing: _Closing, failure: BaseException) -> NoReturn:

@@ -118,7 +118,7 @@ class Run:
     ) -> None:
         scope = self._open_scope()
         try:
-            leave(self._host, scope, error, Ending(self._chosen, self._output), self._outcome)
+            leave(self._host, self._spec, scope, error, Ending(self._chosen, self._output), self._outcome)
         finally:
             self._close(scope)
 
@@ -138,7 +138,9 @@ class Run:
         scope = self._open_scope()
         error = await self._timed_out(scope, kind, error, trace)
         try:
-            await leave_async(self._host, scope, error, Ending(self._chosen, self._output), self._outcome)
+            await leave_async(
+                self._host, self._spec, scope, error, Ending(self._chosen, self._output), self._outcome
+            )
         finally:
             self._close(scope)
 

@@ -25,7 +25,7 @@ class RunSpec:
     """One request for a run. ``message`` is in its JSON form; the rest is as the caller gave it.
 
     ``admission_id`` names an input that was taken in before and still waits (in place of ``dedupe``); ``run_id``
-    a run to go on with.
+    a run to go on with; ``place`` the ledger, as commands in hints may name it.
     """
 
     agent: str
@@ -44,6 +44,7 @@ class RunSpec:
     run_id: str | None = None
     wait_s: float = 0.0
     policy_revision: str | None = None
+    place: str | None = None
 
     @property
     def message_bytes(self) -> bytes:
