@@ -116,6 +116,13 @@ def test_what_cannot_be_imported_is_refused_with_its_code(shell, tmp_path, monke
     told = shell("import", *given, "--json")
     assert told.err == ""
     assert told.json["error"]["exit_code"] == code
+    assert not shell.place.exists()
+
+
+def test_nothing_is_imported_when_one_of_the_files_is_no_transcript(shell, file, tmp_path):
+    (tmp_path / "text.txt").write_text("hello\n")
+    assert shell("import", file, str(tmp_path / "text.txt")).code == 65
+    assert not shell.place.exists()
 
 
 def test_a_format_is_checked_before_a_ledger_is_made(shell, file):

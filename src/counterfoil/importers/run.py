@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from bisect import bisect_left
 from collections.abc import Callable
@@ -53,21 +54,45 @@ def import_file(
         return _import(target, file, path, wanted, progress)
 
 
+def check_file(path: str | Path, *, format: str | None = None) -> str:
+    """The name of the format that :func:`import_file` would take the file for; nothing is written anywhere.
+
+    Raises FileMissing, UnknownTranscript or InputError as it does, for files that it refuses without having read all
+    of them: so a ledger need not be made for an import that comes to nothing.
+    """
+    wanted = None if format is None else named(format)
+    path = Path(path)
+    with _open(path) as file:
+        end = file.seek(0, 2)
+        file.seek(0)
+        return detect(file, str(path), end=end, only=wanted).name
+
+
 def _open(path: Path) -> BinaryIO:
+    """The file, for reading. Only a regular file, or a link to one, is opened: a pipe would wait, a device act."""
     try:
-        file = path.open("rb")
+        _check_regular(path, path.stat())
+        # Should it become a pipe between the look and the opening, the opening does not wait for a writer.
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            _check_regular(path, os.fstat(handle))
+            return os.fdopen(handle, "rb")
+        except BaseException:
+            os.close(handle)
+            raise
     except FileNotFoundError:
         raise FileMissing(f"there is no file {path}", hint="check the path") from None
-    except IsADirectoryError:
-        raise InputError(f"{path} is a directory", hint="name the transcripts in it one by one") from None
     except (OSError, ValueError) as error:
         raise InputError(f"{path} cannot be read: {_reason(error)}", hint="check its permissions") from None
-    if not stat.S_ISREG(path.stat().st_mode):
-        file.close()
+
+
+def _check_regular(path: Path, found: os.stat_result) -> None:
+    if stat.S_ISDIR(found.st_mode):
+        raise InputError(f"{path} is a directory", hint="name the transcripts in it one by one")
+    if not stat.S_ISREG(found.st_mode):
         raise InputError(
             f"{path} is not a regular file", hint="a transcript is read twice: save it to a file first"
         )
-    return file
 
 
 def _reason(error: OSError | ValueError) -> str:

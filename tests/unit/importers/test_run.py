@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from counterfoil.errors import FileMissing, InputError, UnknownTranscript
 from counterfoil.importers import run as running
 from counterfoil.importers.content import restore
 from counterfoil.importers.reader import Record, read
-from counterfoil.importers.run import import_file
+from counterfoil.importers.run import check_file, import_file
 from tests.unit.importers.target import NOW_MS, MemoryTarget
 from tests.unit.importers.transcripts import (
     PI_SESSION,
@@ -446,14 +447,42 @@ def test_a_file_that_is_not_there_is_missing(target, file):
         import_file(target, file)
 
 
+def pipe(directory):
+    os.mkfifo(directory / "pipe")
+    return directory / "pipe"
+
+
+def link_to_a_pipe(directory):
+    (directory / "link").symlink_to(pipe(directory))
+    return directory / "link"
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "make", [pipe, link_to_a_pipe, lambda _: "/dev/zero", lambda _: "/dev/null", lambda _: "/dev/tty"]
+)
+def test_only_regular_files_are_opened(target, tmp_path, make):
+    with pytest.raises(InputError, match="not a regular file"):
+        import_file(target, make(tmp_path))
+
+
+def test_a_link_to_a_transcript_is_followed(target, tmp_path):
+    write(tmp_path / "session.jsonl", pi_header(), pi_user("hi"))
+    (tmp_path / "link").symlink_to("session.jsonl")
+    assert import_file(target, tmp_path / "link").records_added == 2
+
+
+def test_a_file_can_be_checked_without_a_ledger(tmp_path):
+    assert check_file(write(tmp_path / "session.jsonl", pi_header())) == "pi"
+    with pytest.raises(UnknownTranscript):
+        check_file(write(tmp_path / "other.jsonl", b"no transcript\n"))
+    with pytest.raises(FileMissing):
+        check_file(tmp_path / "missing")
+
+
 def test_a_directory_is_refused(target, tmp_path):
     with pytest.raises(InputError, match="is a directory"):
         import_file(target, tmp_path)
-
-
-def test_a_device_is_refused(target):
-    with pytest.raises(InputError, match="not a regular file"):
-        import_file(target, "/dev/null")
 
 
 def test_a_path_with_a_nul_is_refused(target):

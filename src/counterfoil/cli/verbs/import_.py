@@ -19,15 +19,14 @@ from counterfoil.importers.totals import Totals
 def command(face: Face, paths: tuple[str, ...], kind: str | None) -> None:
     """Import transcripts from PATH...: pi sessions and Claude Code session JSONL, one conversation for each session.
 
-    Importing a file again adds only what is new in it. A ledger that is not there is made. With --json the totals of
-    each file are one line.
+    Importing a file again adds only what is new in it. A ledger that is not there is made, once every PATH was found
+    to be a transcript. With --json the totals of each file are one line.
     """
     from counterfoil.client.imports import LedgerImports
-    from counterfoil.importers.detect import named
-    from counterfoil.importers.run import import_file
+    from counterfoil.importers.run import check_file, import_file
 
-    if kind is not None:
-        named(kind)
+    for path in paths:
+        check_file(path, format=kind)
     with face.open(write=True, create=True) as ledger:
         target = LedgerImports(ledger)
         for path in paths:
