@@ -129,6 +129,7 @@ class LedgerPorts:
             step_id=draft.step_id,
             attempt=draft.attempt,
             causation_event_id=draft.causation_event_id,
+            hint=draft.hint,
         )
 
     def _claim(self, unit: Unit, claim: ClaimSpec) -> Claimed:

@@ -64,7 +64,8 @@ class Part:
 class Draft:
     """An event as a caller describes it; :func:`prepare` checks it.
 
-    ``occurred_at`` is a time of FORMAT 1, ``data`` the public fields, ``parts`` the content.
+    ``occurred_at`` is a time of FORMAT 1, ``data`` the public fields, ``parts`` the content. ``hint`` is no part of the
+    event: what its maker has worked out for the rows that follow from it, and they would work out again.
     """
 
     event_id: str
@@ -83,6 +84,7 @@ class Draft:
     trace_id: str | None = None
     ignorable: bool = False
     artifact_refs: tuple[Mapping[str, str], ...] = ()
+    hint: object = None
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ from counterfoil.core.values import from_json
 from counterfoil.effects import events, late
 from counterfoil.effects.doubt import DoubtKind
 from counterfoil.effects.handle import Handle
-from counterfoil.effects.identity import Occurrence, binding
+from counterfoil.effects.identity import Identity, Occurrence, binding
 from counterfoil.effects.outcome import Verdict, error_content, judge_call
 from counterfoil.effects.permit import UNASKED, Permit
 from counterfoil.effects.rows import EFFECTS
@@ -75,6 +75,7 @@ class Work:
     takes_over: str | None = None
     permit: Permit = UNASKED
     artifacts: tuple[str, ...] = ()
+    identity: Identity | None = None
     ready: dict[str, Any] | None = None
     """The arguments of the attempt that was intended and is about to be made."""
 
@@ -119,6 +120,7 @@ def intend(work: Work, *guards: Guard) -> Flow[None]:
     work.deadline_ms = now + round(tool.timeout_s * 1000)
     scope.hold_lease(work.deadline_ms + LEASE_MARGIN_MS)
     draft = events.intended(scope, work.effect_id, work.attempt, work.deadline_ms, _intention(work))
+    draft.hint = work.identity
     # Looked at last: between here and the append nothing else of this flow runs.
     if work.handle.left:
         raise asyncio.CancelledError

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from counterfoil.abc.policy import Ruling
 from counterfoil.core.event import Draft
 from counterfoil.core.forms import time_text
+from counterfoil.core.frozen import frozen
 from counterfoil.effects.decide import ATTEMPTS_MAX, ReviewCause, recorded_word
 from counterfoil.effects.doubt import DoubtKind
 from counterfoil.effects.identity import Occurrence
@@ -19,7 +19,7 @@ from counterfoil.flow.drafting import Writes
 Source = Literal["call", "lookup", "callback", "import"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Attempt:
     """One attempt at an effect: its number, and the intention that every later event of it is caused by."""
 
@@ -28,7 +28,7 @@ class Attempt:
     intended_event_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Intention:
     """What ``effect.intended`` says of the tool and the call."""
 

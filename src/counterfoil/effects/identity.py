@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from counterfoil.core import canonical
+from counterfoil.core.frozen import frozen
 from counterfoil.core.keyed import KeyMaterial
 from counterfoil.core.values import comparable
 from counterfoil.store.rows import Index
@@ -15,7 +15,7 @@ Occurrence = tuple[str, int]
 """Path of memoised steps and number in program order, for tools whose every call is an effect of its own."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Identity:
     """The two index values of a call. They stand only in rows, never in a header (FORMAT 3 and 8)."""
 

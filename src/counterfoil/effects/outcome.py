@@ -6,12 +6,14 @@ import builtins
 import inspect
 from collections.abc import Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import islice
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from counterfoil.core import canonical
 from counterfoil.core.forms import is_label
+from counterfoil.core.frozen import frozen
 from counterfoil.core.values import from_json, to_json
 from counterfoil.effects.doubt import Found
 from counterfoil.errors import (
@@ -46,7 +48,7 @@ _BUILTIN_ERRORS: Final = {
 """Errors that a recorded failure may be raised again as. Never a class looked up by a name found in data."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Verdict:
     """What became of one attempt: the outcome, its content, and the live value or error for the caller."""
 
@@ -95,9 +97,12 @@ def judge_call(tool: Tool[..., Any], result: CallResult) -> Verdict:
             return failure("unknown", error)
 
 
+_PLAIN_RESULTS: Final = frozenset({dict, list, tuple, str, int, float, bool, NoneType})
+
+
 def _is_unfinished(value: Any) -> bool:
     """Whether a result is a promise of one: what it stands for may be done later, or never."""
-    return (
+    return type(value) not in _PLAIN_RESULTS and (
         inspect.isawaitable(value)
         or isinstance(value, Future)
         or inspect.isgenerator(value)

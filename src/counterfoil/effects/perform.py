@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from counterfoil.approvals.rows import APPROVALS
+from counterfoil.core.frozen import frozen
 from counterfoil.core.values import to_json
 from counterfoil.effects import events
 from counterfoil.effects.attempt import Overtaken, Work, append, append_patiently, intend, send
@@ -42,7 +43,7 @@ SHOWN_DIGITS = 12
 """Of a digest in a message: enough to see that two differ."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Asked:
     """One call of a tool in a run: its arguments twice (Python values, content), which effect it is, which call of it.
 
@@ -99,6 +100,7 @@ class Asked:
             doubt=doubt or self.tool.doubt.kind,
             handle=self.handle,
             occurrence=self.occurrence,
+            identity=self.identity,
             **more,
         )
 

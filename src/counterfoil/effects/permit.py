@@ -31,6 +31,8 @@ class Permit:
 
     def spent(self) -> Permit:
         """The same for a later attempt: its events are recorded."""
+        if not self.drafts and not self.guards:
+            return self
         return replace(self, drafts=(), guards=(), decided=None)
 
 

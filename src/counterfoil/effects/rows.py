@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from counterfoil.core.forms import time_ms
-from counterfoil.effects.identity import recorded_identity, successor_index
+from counterfoil.effects.identity import Identity, recorded_identity, successor_index
 from counterfoil.effects.state import OPEN, move_of, review_of
 from counterfoil.store.rows import CellSource, Column, Fact, Feature, Index, Patch, Put, RowChange, TableSpec
 
@@ -132,7 +132,9 @@ def _intended(fact: Fact, index: Index) -> Iterator[RowChange]:
         return
     assert fact.run_id is not None, "an intention is made inside a run"
     if fact.content is not None:
-        identity = recorded_identity(index, data["effect_id"], fact.run_id, data["tool"], fact.content)
+        identity = fact.hint
+        if not isinstance(identity, Identity):
+            identity = recorded_identity(index, data["effect_id"], fact.run_id, data["tool"], fact.content)
         known |= {"key_index": identity.key_index, "arguments_index": identity.arguments_index}
         before = fact.content.get("takes_over")
         yield Put(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar, Token
 from typing import Any, TypeVar
 
@@ -211,27 +211,28 @@ class RunScope:
 
     # ---- calls in flight ----
 
-    @contextmanager
-    def in_flight(self, what: str) -> Iterator[None]:
+    def in_flight(self, what: str) -> AbstractContextManager[None]:
         """Count a call that a suspension must wait for. Raises as :meth:`check`, before anything of the call began.
 
         Check and count are one step under the latch's lock: who parks the run and then waits until it is idle
         either waits for this call or has refused it.
         """
+        return _Flight(self, what)
+
+    def _take_off(self, what: str) -> None:
         with self._condition:
             self.check()
             self._flights.add(what)
-        try:
-            yield
-        finally:
-            with self._condition:
-                self._flights.discard(what)
-                idle = [] if self._flights else self._idle_calls
-                if idle:
-                    self._idle_calls = []
-                self._condition.notify_all()
-            for call in idle:
-                call()
+
+    def _land(self, what: str) -> None:
+        with self._condition:
+            self._flights.discard(what)
+            idle = [] if self._flights else self._idle_calls
+            if idle:
+                self._idle_calls = []
+            self._condition.notify_all()
+        for call in idle:
+            call()
 
     def wait_idle(self, timeout_s: float) -> bool:
         """Block until no call is in flight, at most ``timeout_s`` seconds; True when idle."""
@@ -272,6 +273,22 @@ class RunScope:
             attempt=attempt,
             causation_event_id=causation_event_id,
         )
+
+
+class _Flight(AbstractContextManager[None]):
+    """One call in flight; a class, because every effect makes one and a generator takes three times as long."""
+
+    __slots__ = ("_scope", "_what")
+
+    def __init__(self, scope: RunScope, what: str) -> None:
+        self._scope = scope
+        self._what = what
+
+    def __enter__(self) -> None:
+        self._scope._take_off(self._what)  # noqa: SLF001 - the same module
+
+    def __exit__(self, *_: object) -> None:
+        self._scope._land(self._what)  # noqa: SLF001 - the same module
 
 
 def _waits_for_approval(reason: BaseException) -> bool:

@@ -12,10 +12,8 @@ _lane: ContextVar[object | None] = ContextVar("counterfoil_lane", default=None)
 
 
 def _here() -> object:
-    try:
-        task = asyncio.current_task()
-    except RuntimeError:
-        task = None
+    loop = asyncio._get_running_loop()  # noqa: SLF001 - exported for this use; asking for a task would raise
+    task = None if loop is None else asyncio.current_task(loop)
     return task if task is not None else threading.get_ident()
 
 

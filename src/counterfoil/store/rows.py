@@ -131,7 +131,8 @@ class Fact(NamedTuple):
     """An event as a ``rows`` function sees it, the same when it is appended and when rows are rebuilt.
 
     ``content`` is part 0 opened (references to other parts resolved), or None where it is erased, withheld or
-    missing. ``sequence`` and ``recorded_at_ms`` are placeholders while the event is being appended.
+    missing. ``sequence`` and ``recorded_at_ms`` are placeholders while the event is being appended. ``hint`` is then
+    what the event's maker has worked out already (None on a rebuild): it saves work and changes no row.
     """
 
     tenant: str
@@ -148,6 +149,7 @@ class Fact(NamedTuple):
     step_id: str | None = None
     attempt: int | None = None
     causation_event_id: str | None = None
+    hint: object = None
 
 
 RowsOf = Callable[[Fact, Index], Iterable[RowChange]]
