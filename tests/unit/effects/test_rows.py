@@ -158,3 +158,9 @@ def test_a_recorded_occurrence_is_found_again():
     assert recorded_identity(index, EFFECT, RUN, "pay", content) == run_identity(
         index, RUN, "pay", {"order": "o-1"}, ("plan#1", 2)
     )
+
+
+def test_what_the_maker_has_worked_out_changes_no_row():
+    plain = intended(1)
+    identity = recorded_identity(index, EFFECT, RUN, "pay", INTENTION)
+    assert list(rows(plain._replace(hint=identity), index)) == list(rows(plain, index))
