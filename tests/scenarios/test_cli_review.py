@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -104,6 +105,50 @@ def test_a_settlement_that_is_not_whole_is_refused_and_changes_nothing(shell, na
 def test_a_review_that_is_not_there_is_not_found(shell, words):
     refunded(shell)
     assert shell("review", *words).code == 66
+
+
+KEPT = {
+    "an exact decimal": ('{"amount": {"$decimal": "1.10"}}', {"amount": Decimal("1.10")}),
+    "an integer beyond 64 bits": ("123456789012345678901234567890", 123456789012345678901234567890),
+    "a float": ('{"amount": 1.10}', {"amount": 1.1}),
+    "a member that begins like a tag": ('{"$literal": {"$ref": "x"}}', {"$ref": "x"}),
+    "a lone surrogate": ('"\\ud99c"', "\ud99c"),
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_a_result_is_handed_to_the_run_as_exactly_as_it_was_given(shell, name):
+    given, value = KEPT[name]
+    review = in_review(shell)
+    assert shell("review", "settle", review, *SETTLE, "--result", given).code == 0
+    with own_tools(), shell.open() as ledger:
+        book_pickup = declare_pickup()
+        with ledger.run("refund-agent", conversation="case-8473", message="Fetch it.", dedupe="case-8473"):
+            result = book_pickup(order="O-1042", window="2 Sep, 08:00 to 12:00")
+    assert (result, type(result)) == (value, type(value))
+
+
+REFUSED = {
+    "a member twice": ('{"a": 1, "a": 2}', "twice"),
+    "not a number": ("NaN", "--result"),
+    "infinity": ("-Infinity", "--result"),
+    "a number that a float cannot hold": ("0.12345678901234567890123", "$decimal"),
+    "a number that no float can hold": ("1e999", "$decimal"),
+    "a tag nobody knows": ('{"$money": "1.10"}', "tag"),
+    "a decimal that is none": ('{"$decimal": "1,10"}', "$decimal"),
+    "a reference into the event": ('{"x": {"$part": 1}}', "$part"),
+    "nesting without end": ("[" * 2000 + "]" * 2000, "nest"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_result_that_would_be_recorded_as_something_else_is_refused(shell, name):
+    given, word = REFUSED[name]
+    review = in_review(shell)
+    done = shell("review", "settle", review, *SETTLE, "--result", given)
+    assert done.code == 65
+    assert word in words(done.err)
+    assert len(shell("review", "ls", "--json").lines) == 1
 
 
 # ---- recovery ----------------------------------------------------------------------------------------------------

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any, cast, get_args
+from typing import TYPE_CHECKING, cast, get_args
 
 import click
 
 from counterfoil.cli.commanding import ledger_option
 from counterfoil.cli.exits import Exit
 from counterfoil.cli.face import Face
+from counterfoil.cli.given import json_given
 from counterfoil.cli.options import face_options, pass_face
 from counterfoil.cli.render.draw import timeline_lines
 from counterfoil.cli.render.line import Line, Span
@@ -20,7 +20,7 @@ from counterfoil.cli.verbs.ls import LIMIT_MAX, reviews
 from counterfoil.client.reading import conversation
 from counterfoil.effects.rows import EFFECTS, REVIEWS
 from counterfoil.effects.settle import SettledOutcome
-from counterfoil.errors import InputError, ReviewNotFound
+from counterfoil.errors import ReviewNotFound
 from counterfoil.flow.event import Event
 from counterfoil.store.rows import Row
 
@@ -86,7 +86,11 @@ def show(face: Face, review_id: str) -> int:
 @click.option("--outcome", type=click.Choice(get_args(SettledOutcome)), required=True, help="How it ended.")
 @click.option("--by", metavar="NAME", required=True, help="Who settles it.")
 @click.option("--reason", metavar="TEXT", required=True, help="How that is known.")
-@click.option("--result", metavar="JSON", help="What the tool would have returned; the run gets it.")
+@click.option(
+    "--result",
+    metavar="JSON",
+    help='What the tool would have returned; the run gets it. Exact decimals: {"$decimal":"1.10"}.',
+)
 @face_options(ledger=True)
 @pass_face
 def settle(face: Face, review_id: str, outcome: str, by: str, reason: str, result: str | None) -> int:
@@ -95,10 +99,13 @@ def settle(face: Face, review_id: str, outcome: str, by: str, reason: str, resul
     succeeded: it happened. rejected: the provider refused for good. failed: it is known not to have happened.
     abandoned: nobody knows, and it is given up. None of them sends it again. The same settlement again changes
     nothing; another one is a conflict.
+
+    The result is JSON with the tags of FORMAT 2: {"$decimal":"1.10"} is a Decimal, {"$datetime":"…"} a time. Integers
+    are exact; a number with a fraction is a float, and one that a float cannot hold exactly is refused.
     """
     if not by.strip() or not reason.strip():
         raise click.UsageError("--by and --reason say who and why; neither may be empty")
-    value = _parsed(result)
+    value = None if result is None else json_given("--result", result)
     with face.open(write=True) as ledger:
         settled = ledger.settle(
             review_id, cast("SettledOutcome", outcome), by=by, reason=reason, result=value
@@ -116,17 +123,6 @@ def settle(face: Face, review_id: str, outcome: str, by: str, reason: str, resul
         else:
             face.say(settled_lines(settled, effect, ledger_option(face)))
     return Exit.DONE
-
-
-def _parsed(result: str | None) -> Any:
-    if result is None:
-        return None
-    try:
-        return json.loads(result)
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise InputError(
-            f"--result is not JSON: {error}", hint="""text needs its quotes: --result '"re_7Q2M4K"'"""
-        ) from None
 
 
 def _review(ledger: Ledger, review_id: str) -> tuple[Row, Row]:
