@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.servers.cluster import embedded, system
-from tests.servers.fixtures import cluster, clusters, place, pooler  # noqa: F401 - fixtures for every test
+from tests.servers.fixtures import cluster, clusters, own_cluster, place, pooler  # noqa: F401 - fixtures for every test
 from tests.servers.pooler import pgbouncer
 
 DATA_VARIABLE = "COUNTERFOIL_DATA"

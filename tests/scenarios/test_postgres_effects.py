@@ -129,7 +129,7 @@ def commits_of(world, provider, proxy):
 
 
 def is_commit(chunk):
-    return b"COMMIT" in chunk or b"WITH moved AS" in chunk
+    return b"COMMIT" in chunk or b"append_lone" in chunk
 
 
 @pytest.mark.parametrize(

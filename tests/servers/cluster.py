@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-START_S = 30.0
+START_S = 60.0
 STOP_S = 30.0
 POLL_S = 0.02
 

@@ -37,6 +37,14 @@ def cluster(clusters):
     return clusters("packaged")
 
 
+@pytest.fixture
+def own_cluster():
+    """A server that a test may crash: after a crash a server syncs every file, and the shared one has thousands."""
+    made = Cluster(MAJORS["packaged"]()).start()
+    yield made
+    made.destroy()
+
+
 @pytest.fixture(scope="session")
 def pooler(cluster):
     """A pooler in transaction mode before that server, with four connections for all its clients."""

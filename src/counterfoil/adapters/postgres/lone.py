@@ -48,11 +48,11 @@ def append_lone(
     receipt = Receipt(tuple(positions))
     attempt.sent, attempt.answer = True, [receipt]
     try:
-        moved = run(connection, _statement(schema), params).fetchall()
+        ((moved,),) = run(connection, _statement(schema), params).fetchall()
     except psycopg.Error as error:
         if error.sqlstate != UNIQUE_VIOLATION:
             raise
-        moved = []  # an event of this id is there already: a closer look tells whether it is the same
+        moved = False  # an event of this id is there already: a closer look tells whether it is the same
     attempt.sent = False
     if not moved:
         heads.contend(part.stream_id)
@@ -61,7 +61,8 @@ def append_lone(
     return receipt
 
 
-def _prepared(job: Job, known: KnownHead, now_ms: int) -> tuple[list[Position], dict[str, Any]]:
+def _prepared(job: Job, known: KnownHead, now_ms: int) -> tuple[list[Position], list[Any]]:
+    """Where the events will stand, and what the function ``append_lone`` takes."""
     (part,) = job.streams
     time, seq, digest = time_text(now_ms), known.seq, known.hash
     positions, headers = [], []
@@ -76,44 +77,26 @@ def _prepared(job: Job, known: KnownHead, now_ms: int) -> tuple[list[Position], 
         for place, event in zip(positions, part.events, strict=True)
         for number, record in enumerate(event.records)
     ]
-    return positions, {
-        "stream": part.stream_id,
-        "old_seq": known.seq,
-        "old_hash": known.hash,
-        "seq": seq,
-        "hash": digest,
-        "token": part.token,
-        "now": now_ms,
-        "seqs": [place.sequence for place in positions],
-        "ids": [event.event_id for event in part.events],
-        "types": [event.event_type for event in part.events],
-        "runs": [event.run_id for event in part.events],
-        "headers": headers,
-        "hashes": [place.hash for place in positions],
-        "record_seqs": [record[0] for record in records],
-        "record_parts": [record[1] for record in records],
-        "records": [record[2] for record in records],
-    }
+    return positions, [
+        *(part.stream_id, known.seq, known.hash, part.token, seq, digest, now_ms),
+        [place.sequence for place in positions],
+        [event.event_id for event in part.events],
+        [event.event_type for event in part.events],
+        [event.run_id for event in part.events],
+        headers,
+        [place.hash for place in positions],
+        [record[0] for record in records],
+        [record[1] for record in records],
+        [record[2] for record in records],
+    ]
+
+
+_TYPES: Final = (
+    *("text", "bigint", "bytea", "bigint", "bigint", "bytea", "bigint"),
+    *("bigint[]", "text[]", "text[]", "text[]", "bytea[]", "bytea[]", "bigint[]", "smallint[]", "bytea[]"),
+)
+_MARKS: Final = ", ".join(f"%s::{name}" for name in _TYPES)
 
 
 def _statement(schema: str) -> str:
-    s = quoted(schema)
-    return f"""
-        WITH moved AS (
-            UPDATE {s}.head SET seq = %(seq)s, hash = %(hash)s
-            WHERE stream_id = %(stream)s AND seq = %(old_seq)s AND hash = %(old_hash)s
-                AND token = coalesce(%(token)s::bigint, token)
-            RETURNING tenant
-        ), added AS (
-            INSERT INTO {s}.event
-                (stream_id, seq, event_id, event_type, run_id, recorded_at, tenant, header, hash)
-            SELECT %(stream)s::text, e.seq, e.id, e.type, e.run, %(now)s::bigint, moved.tenant, e.header, e.hash
-            FROM moved, unnest(%(seqs)s::bigint[], %(ids)s::text[], %(types)s::text[], %(runs)s::text[],
-                %(headers)s::bytea[], %(hashes)s::bytea[]) AS e(seq, id, type, run, header, hash)
-        ), kept AS (
-            INSERT INTO {s}.event_content (stream_id, seq, part, tenant, record)
-            SELECT %(stream)s::text, c.seq, c.part, moved.tenant, c.record
-            FROM moved, unnest(%(record_seqs)s::bigint[], %(record_parts)s::smallint[], %(records)s::bytea[])
-                AS c(seq, part, record)
-        )
-        SELECT tenant FROM moved"""
+    return f"SELECT {quoted(schema)}.append_lone({_MARKS})"

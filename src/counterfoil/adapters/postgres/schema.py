@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from counterfoil.adapters.postgres.routines import ROUTINES
+
 SCHEMA: Final = 2
 
 TRUTH: Final = ("stream", "event", "event_content")
@@ -233,7 +235,7 @@ def creation(schema: str) -> list[str]:
     """Everything that makes an empty ledger in one transaction, apart from the values of ``meta``."""
     made = [f"CREATE SCHEMA IF NOT EXISTS {quoted(schema)}"]
     made += [in_schema(sql, schema) for sql in (*TABLES.values(), *INDEXES.values(), *SETTINGS)]
-    made += [in_schema(sql, schema) for sql in FUNCTIONS.values()]
+    made += [in_schema(sql, schema) for sql in (*FUNCTIONS.values(), *ROUTINES.values())]
     made += triggers(schema).values()
     made += [sql for table in BY_TENANT for sql in policy(schema, table, of_my_tenants(schema))]
     made += [f"REVOKE ALL ON FUNCTION {quoted(schema)}.{name} FROM PUBLIC" for name in PRIVATE_FUNCTIONS]

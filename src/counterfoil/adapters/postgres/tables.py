@@ -14,6 +14,7 @@ from counterfoil.adapters.postgres.cells import given
 from counterfoil.adapters.postgres.connect import BoundedConnection, fetch, run
 from counterfoil.adapters.postgres.paging import CASTS, Pages, listed, quote
 from counterfoil.adapters.postgres.roles import grant_rows
+from counterfoil.adapters.postgres.routines import row_routines
 from counterfoil.adapters.postgres.schema import of_my_tenants, policy, quoted
 from counterfoil.errors import ConfigInvalid, InvalidUnit, SchemaTooNew
 from counterfoil.store.rows import VERSION_COLUMN, Cell, Column, Row, TableSpec
@@ -42,10 +43,7 @@ class RowTable:
     pages: Pages = field(init=False)
     get: str = field(init=False)
     lock: str = field(init=False)
-    add: str = field(init=False)
-    change: str = field(init=False)
-    remove: str = field(init=False)
-    hold: str = field(init=False)
+    write: str = field(init=False)
     clear: str = field(init=False)
     clear_stream: str | None = field(init=False)
 
@@ -58,26 +56,20 @@ class RowTable:
         columns = listed(self.all_columns)
         self.pages = Pages(spec, table, columns)
         here = " AND ".join(f"{quote(name)} = %s::{types[name]}" for name in spec.key)
-        rows = f"json_populate_recordset(NULL::{table}, %s::json) AS n"
-        same = " AND ".join(f"t.{quote(name)} = n.{quote(name)}" for name in spec.key)
         self.get = f"SELECT {columns} FROM {table} WHERE {here}"
-        # In the order of the key, as every writer takes them, so that two never wait for each other in a ring.
-        self.lock = (
-            f"SELECT {', '.join(f't.{quote(name)}' for name in self.all_columns)} FROM {table} AS t JOIN {rows}"
-            f" ON {same} ORDER BY {', '.join(f't.{quote(name)}' for name in spec.key)} FOR UPDATE OF t"
-        )
-        self.add = f"INSERT INTO {table} ({columns}) SELECT {columns} FROM {rows} ORDER BY {listed(spec.key)}"
-        changed = [quote(name) for name in self.all_columns if name not in spec.key]
-        self.change = f"UPDATE {table} AS t SET {', '.join(f'{name} = n.{name}' for name in changed)} FROM {rows} WHERE {same}"
-        self.remove = f"DELETE FROM {table} AS t USING {rows} WHERE {same}"
-        # A key that must stay absent until we commit, and that we do not write: whoever inserts it waits for us.
-        owned = {name for name in ("tenant", spec.stream_column) if name in types} - set(spec.key)
-        holding = listed([*spec.key, *sorted(owned)])
-        self.hold = f"INSERT INTO {table} ({holding}) SELECT {holding} FROM {rows}"
+        routines = self.routines
+        self.lock = f"SELECT {columns} FROM {routines['lock']}(%s::json)"
+        self.write = f"SELECT {routines['write']}(%s::json, %s::json, %s::json, %s::json)"
         self.clear = f"DELETE FROM {table}"
         self.clear_stream = None
         if spec.stream_column is not None:
             self.clear_stream = f"DELETE FROM {table} WHERE {quote(spec.stream_column)} = %s"
+
+    @property
+    def routines(self) -> dict[str, str]:
+        """The full names of the table's functions, by what they do."""
+        names = {what: _short(f"{what}_{self.spec.name}") for what in ("lock", "write")}
+        return {what: f"{quoted(self.schema)}.{quote(name)}" for what, name in names.items()}
 
     def row(self, cells: Sequence[Any]) -> Row:
         """A fetched row by column name."""
@@ -117,15 +109,19 @@ def check_spec(spec: TableSpec) -> None:
         raise ConfigInvalid(f"the declaration of table {spec.name!r} is wrong: {problem}", table=spec.name)
 
 
-def _index_name(table: str, index: str) -> str:
-    name = f"{PREFIX}{table}__{index}"
+def _short(name: str) -> str:
+    """A name that PostgreSQL does not cut."""
     if len(name) <= NAME_MAX:
         return name
     return f"{name[: NAME_MAX - 9]}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
-def _create_statements(spec: TableSpec, schema: str) -> list[str]:
-    table = f"{quoted(schema)}.{quote(PREFIX + spec.name)}"
+def _index_name(table: str, index: str) -> str:
+    return _short(f"{PREFIX}{table}__{index}")
+
+
+def _create_statements(made_for: RowTable) -> list[str]:
+    spec, schema, table = made_for.spec, made_for.schema, made_for.table
     columns = []
     for column in spec.columns:
         never_null = column.required or column.name in spec.key
@@ -137,7 +133,8 @@ def _create_statements(spec: TableSpec, schema: str) -> list[str]:
     for name, names in spec.indexes.items():
         covered = ", ".join(f"{quote(n)} NULLS FIRST" for n in dict.fromkeys((*names, *spec.key)))
         made.append(f"CREATE INDEX {quote(_index_name(spec.name, name))} ON {table} ({covered})")
-    return made + policy(schema, PREFIX + spec.name, _condition(spec, schema))
+    made += policy(schema, PREFIX + spec.name, _condition(spec, schema))
+    return made + row_routines(spec, table, made_for.routines)
 
 
 def _condition(spec: TableSpec, schema: str) -> str:
@@ -261,7 +258,7 @@ class RowTables:
         return {name: (version, spec, stale) for name, version, spec, stale in rows}
 
     def _make(self, connection: BoundedConnection, spec: TableSpec) -> None:
-        for statement in _create_statements(spec, self.schema):
+        for statement in _create_statements(RowTable(spec, self.schema)):
             run(connection, statement)
         grant_rows(connection, self.schema, PREFIX + spec.name)
 
@@ -271,6 +268,8 @@ class RowTables:
         if older is None:
             self._make(connection, spec)
             return
+        for name_of in RowTable(older, self.schema).routines.values():
+            run(connection, f"DROP FUNCTION IF EXISTS {name_of}")
         for index in older.indexes:
             run(connection, f"DROP INDEX IF EXISTS {schema}.{quote(_index_name(spec.name, index))}")
         run(connection, f"ALTER TABLE {schema}.{quote(name)} RENAME TO {quote('older_' + name)}")

@@ -26,25 +26,13 @@ from counterfoil.core.forms import time_text
 from counterfoil.core.genesis import Genesis, genesis_hash, parse_genesis
 from counterfoil.core.limits import SEQUENCE_MAX
 from counterfoil.errors import ChainBroken, InvalidUnit
-from counterfoil.store.rows import Cell, Key, Row, RowChange
+from counterfoil.store.rows import Key, Row, RowChange
 from counterfoil.store.unit import Position, Receipt
 
 LOCK_SHARE: Final = 0.8
 """Of the client's wait for an answer: the server gives up waiting for a lock before the client gives the server up."""
-IDLE_MS: Final = 15_000
-"""A writer that falls asleep in its transaction loses it, so that its locks do not stay behind."""
 COPY_EVENTS_MIN: Final = 8
 """From so many events on COPY is quicker than INSERT, though it cannot be in a pipeline."""
-
-# Settings of this transaction alone, since a pooler may give the next one another connection. No statement_timeout:
-# it would end the wait for a synchronous replica by a warning, and an acknowledged commit could be lost (INFRA 2).
-SETTINGS: Final = (
-    "SELECT set_config('lock_timeout', %s, true), set_config('statement_timeout', '0', true),"
-    f" set_config('idle_in_transaction_session_timeout', '{IDLE_MS}', true),"
-    " set_config('synchronous_commit', CASE WHEN current_setting('synchronous_commit') IN ('off', 'local')"
-    " THEN 'on' ELSE current_setting('synchronous_commit') END, true)"
-)
-CLOCK: Final = "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 
 EventRow = tuple[str, int, str, str, str | None, int, str, bytes, bytes]
 ContentRow = tuple[str, int, int, str, bytes]
@@ -70,7 +58,7 @@ class WriteTransaction:
         self.tables = tables
         self._s = quoted(schema)
         self._clock = now_ms
-        self._lock_ms = str(max(1, int(answer_s * 1000 * LOCK_SHARE)))
+        self._lock_ms = max(1, int(answer_s * 1000 * LOCK_SHARE))
         self.now_ms = 0
         self.heads: dict[str, HeadState] = {}
         self.recorded: Recorded = {}
@@ -92,62 +80,45 @@ class WriteTransaction:
         keys: Mapping[str, set[Key]] | None = None,
     ) -> None:
         """Begin, lock these heads and rows, and fetch them with what else decides. One round trip."""
-        ids = sorted(set(stream_ids))
         wanted = keys or {}
-        connection, s = self.connection, self._s
+        connection = self.connection
         rows = {}
         with connection.pipeline():
             run(connection, "BEGIN")
-            run(connection, SETTINGS, (self._lock_ms,))
-            heads = run(
+            told = run(
                 connection,
-                f"SELECT stream_id, seq, hash, token, lease_owner, lease_until FROM {s}.head"
-                " WHERE stream_id = ANY(%s::text[]) ORDER BY stream_id FOR UPDATE",
-                (ids,),
+                f"SELECT * FROM {self._s}.begin_append(%s, %s::text[], %s::text[], %s::text[])",
+                (self._lock_ms, sorted(set(stream_ids)), *_columns(events, 2)),
             )
-            # Statements of their own, after the locks: each sees what those before us have committed.
-            streams = run(
-                connection,
-                f"SELECT s.stream_id, s.tenant, s.genesis, e.seq, e.hash FROM {s}.stream s LEFT JOIN LATERAL"
-                f" (SELECT seq, hash FROM {s}.event WHERE stream_id = s.stream_id ORDER BY seq DESC LIMIT 1) e ON true"
-                " WHERE s.stream_id = ANY(%s::text[])",
-                (ids,),
-            )
-            recorded = run(connection, self._find_recorded(), _columns(events, 2)) if events else None
             for name in sorted(wanted):
                 table = self.tables.table(name)
                 listed = rows_json([table.keyed(key) for key in wanted[name]])
                 rows[name] = run(connection, table.lock, (listed,))
-            clock = run(connection, CLOCK)
-        self._take_heads(streams.fetchall(), {row[0]: row[1:] for row in heads.fetchall()})
-        for stream_id, *cells in recorded.fetchall() if recorded is not None else ():
-            self.recorded[stream_id, cells[0]] = Known(*cells)
+        for row in told.fetchall():
+            self._take(row)
         for name, cursor in rows.items():
             self._take_rows(name, wanted[name], cursor.fetchall())
-        (told_ms,) = clock.fetchall()[0]
-        self.now_ms = told_ms if self._clock is None else self._clock()
 
-    def _find_recorded(self) -> str:
-        return (
-            "SELECT e.stream_id, e.event_id, e.seq, e.recorded_at, e.header, e.hash"
-            f" FROM unnest(%s::text[], %s::text[]) AS w(stream_id, event_id) JOIN {self._s}.event e"
-            " ON e.stream_id = w.stream_id AND e.event_id = w.event_id"
-        )
-
-    def _take_heads(self, streams: Iterable[tuple[Any, ...]], heads: Mapping[str, tuple[Any, ...]]) -> None:
-        for stream_id, tenant, genesis, last_seq, last_hash in streams:
-            # The head row is a copy, and an append onto a wrong copy would fork.
-            last = (0, genesis_hash(genesis)) if last_seq is None else (last_seq, last_hash)
-            seq, digest, token, owner, until = heads.get(stream_id, (-1, b"", 0, None, None))
-            if (seq, digest) != last:
-                raise ChainBroken(
-                    f"the head row of {stream_id} says sequence {seq}, its events say {last[0]}, or their hashes "
-                    "differ; nothing is appended to it",
-                    stream_id=stream_id,
-                    sequence=seq,
-                )
-            owner = None if owner is None else given_text(owner)
-            self.heads[stream_id] = HeadState(stream_id, tenant, genesis, seq, digest, token, owner, until)
+    def _take(self, row: tuple[Any, ...]) -> None:
+        clock_ms, stream_id, tenant, genesis, seq, digest, token, owner, until, last_seq, last_hash = row[:11]
+        if clock_ms is None:
+            event_id, at_ms, header = row[11:]
+            self.recorded[stream_id, event_id] = Known(event_id, seq, at_ms, header, digest)
+            return
+        self.now_ms = clock_ms if self._clock is None else self._clock()
+        if stream_id is None:
+            return
+        # The head row is a copy, and an append onto a wrong copy would fork.
+        last = (0, genesis_hash(genesis)) if last_seq is None else (last_seq, last_hash)
+        if (seq, digest) != last:
+            raise ChainBroken(
+                f"the head row of {stream_id} says sequence {seq}, its events say {last[0]}, or their hashes "
+                "differ; nothing is appended to it",
+                stream_id=stream_id,
+                sequence=seq,
+            )
+        owner = None if owner is None else given_text(owner)
+        self.heads[stream_id] = HeadState(stream_id, tenant, genesis, seq, digest, token, owner, until)
 
     def _take_rows(self, name: str, keys: Iterable[Key], rows: Iterable[tuple[Any, ...]]) -> None:
         table = self.tables.table(name)
@@ -238,14 +209,12 @@ class WriteTransaction:
         COPY has no place in a pipeline, so a batch takes two round trips more and many events take none of their own.
         """
         connection = self.connection
+        copied = len(self._events) >= COPY_EVENTS_MIN
         with connection.pipeline():
             self._write_heads()
+            self._record(copied=copied)
             self.flush_rows()
-            if len(self._events) < COPY_EVENTS_MIN:
-                self._insert_events()
-                last = run(connection, "COMMIT")
-            else:
-                last = None
+            last = None if copied else run(connection, "COMMIT")
         if last is None:
             self._copy("event", EVENT_COLUMNS, EVENT_TYPES, self._events)
             if self._contents:
@@ -269,17 +238,10 @@ class WriteTransaction:
                 " SELECT * FROM unnest(%s::text[], %s::text[], %s::text[], %s::bytea[])",
                 _columns(genesis, 4),
             )
-        other = [head for head in moved if not head.fresh]
-        for heads, sql in (
-            (fresh, self._add_heads()),
-            (
-                [head for head in other if head.leased_anew],
-                self._set_heads("seq hash token lease_owner lease_until"),
-            ),
-            ([head for head in other if not head.leased_anew], self._set_heads("seq hash")),
-        ):
-            if heads:
-                run(self.connection, sql, _columns([_head_cells(head) for head in heads], 7))
+            run(self.connection, self._add_heads(), _columns([_head_cells(head) for head in fresh], 7))
+        leased = [head for head in moved if head.leased_anew and not head.fresh]
+        if leased:
+            run(self.connection, self._lease_heads(), _columns([_head_cells(head) for head in leased], 7))
 
     def _add_heads(self) -> str:
         return (
@@ -287,9 +249,10 @@ class WriteTransaction:
             f" SELECT * FROM {_HEADS}"
         )
 
-    def _set_heads(self, columns: str) -> str:
+    def _lease_heads(self) -> str:
         return (
-            f"UPDATE {self._s}.head h SET {', '.join(f'{name} = n.{name}' for name in columns.split())}"
+            f"UPDATE {self._s}.head h SET seq = n.seq, hash = n.hash, token = n.token,"
+            " lease_owner = n.lease_owner, lease_until = n.lease_until"
             f" FROM {_HEADS} AS n(stream_id, tenant, seq, hash, token, lease_owner, lease_until)"
             " WHERE h.stream_id = n.stream_id"
         )
@@ -305,46 +268,45 @@ class WriteTransaction:
 
     def flush_rows(self) -> None:
         """Write the rows that have changed since they were fetched."""
-        for name, changed in sorted(self._changed()):
-            table, before = self.tables.table(name), self._before[name]
-            gone = [key for key, row in changed.items() if row is None and before[key] is not None]
-            fresh = [row for key, row in changed.items() if row is not None and before[key] is None]
-            other = [row for key, row in changed.items() if row is not None and before[key] is not None]
-            if gone:
-                self._send_rows(table.remove, [table.keyed(key) for key in gone])
-            if fresh:
-                self._send_rows(table.add, fresh)
-            if other:
-                self._send_rows(table.change, other)
-        for name in sorted(self._held):
-            self._hold_absent(name)
+        changed = dict(self._changed())
+        for name in sorted({*changed, *self._held}):
+            self._write_table(name, changed.get(name, {}))
+        now = {name: self.rows[name].rows for name in self._before}
         self._before = {
-            name: {key: self.rows[name].rows.get(key) for key in keys} for name, keys in self._before.items()
+            name: {key: now[name].get(key) for key in keys} for name, keys in self._before.items()
         }
         self._held = {}
 
-    def _hold_absent(self, name: str) -> None:
-        """Keep rows absent until we commit: whoever inserts such a row now waits for us."""
-        table, now, before = self.tables.table(name), self.rows[name].rows, self._before[name]
-        absent = [
+    def _write_table(self, name: str, changed: Mapping[Key, Row | None]) -> None:
+        table, before, now = self.tables.table(name), self._before[name], self.rows[name].rows
+        gone = [table.keyed(key) for key, row in changed.items() if row is None and before[key] is not None]
+        fresh = [row for key, row in changed.items() if row is not None and before[key] is None]
+        other = [row for key, row in changed.items() if row is not None and before[key] is not None]
+        held = [
             table.placeholder(key, owner.tenant, owner.stream_id)
-            for key, owner in self._held[name].items()
+            for key, owner in self._held.get(name, {}).items()
             if key not in now and before[key] is None
         ]
-        if absent:
-            self._send_rows(table.hold, absent)
-            self._send_rows(table.remove, absent)
+        if gone or fresh or other or held:
+            lists = [rows_json(rows) if rows else None for rows in (gone, fresh, other, held)]
+            run(self.connection, table.write, lists)
 
-    def _send_rows(self, sql: str, rows: Sequence[Mapping[str, Cell]]) -> None:
-        run(self.connection, sql, (rows_json(rows),))
-
-    def _insert_events(self) -> None:
-        if self._events:
-            sql = f"INSERT INTO {self._s}.event ({EVENT_COLUMNS}) SELECT * FROM {unnest(EVENT_TYPES)}"
-            run(self.connection, sql, _columns(self._events, len(EVENT_TYPES)))
-        if self._contents:
-            sql = f"INSERT INTO {self._s}.event_content ({CONTENT_COLUMNS}) SELECT * FROM {unnest(CONTENT_TYPES)}"
-            run(self.connection, sql, _columns(self._contents, len(CONTENT_TYPES)))
+    def _record(self, *, copied: bool) -> None:
+        """Move the heads that only move, and add the events unless they are ``copied``; one call."""
+        heads = [self._moved[stream_id] for stream_id in sorted(self._moved)]
+        plain = [
+            (head.stream_id, head.seq, head.hash) for head in heads if not head.fresh and not head.leased_anew
+        ]
+        events = [] if copied else self._events
+        contents = [] if copied else self._contents
+        if plain or events or contents:
+            types = ("text", "int8", "bytea", *EVENT_TYPES, *CONTENT_TYPES)
+            params = (
+                *_columns(plain, 3),
+                *_columns(events, len(EVENT_TYPES)),
+                *_columns(contents, len(CONTENT_TYPES)),
+            )
+            run(self.connection, f"SELECT {self._s}.record_events({marks(types)})", params)
 
     def _copy(self, table: str, columns: str, types: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
         statement = f"COPY {self._s}.{table} ({columns}) FROM STDIN (FORMAT BINARY)"
@@ -354,12 +316,12 @@ class WriteTransaction:
                 copy.write_row(row)
 
 
-def unnest(types: Sequence[str]) -> str:
-    """A row source of as many arrays as columns."""
-    return f"unnest({', '.join(f'%s::{name}[]' for name in types)})"
+def marks(types: Sequence[str]) -> str:
+    """Places for as many arrays as columns."""
+    return ", ".join(f"%s::{name}[]" for name in types)
 
 
-_HEADS: Final = unnest(("text", "text", "int8", "bytea", "int8", "text", "int8"))
+_HEADS: Final = f"unnest({marks(('text', 'text', 'int8', 'bytea', 'int8', 'text', 'int8'))})"
 
 
 def _head_cells(head: HeadState) -> tuple[Any, ...]:

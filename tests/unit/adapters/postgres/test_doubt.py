@@ -35,11 +35,11 @@ def committing(chunk):
 
 
 def lone(chunk):
-    return b"WITH moved AS" in chunk
+    return b"append_lone" in chunk
 
 
 def locking(chunk):
-    return b"FOR UPDATE" in chunk
+    return b"begin_append" in chunk
 
 
 def sequences(store, stream):
