@@ -220,13 +220,15 @@ class Ledger:
             while_running=while_running,
             while_suspended=while_suspended,
             wait_s=wait_s,
+            deadline_s=deadline_s,
+            owner=owner,
             run_id=resume,
             admission_id=admission,
             policy_revision=None if self.policy is None else self.policy.revision,
             place=None if self.place == MEMORY else self.place,
         )
         host = RunHost(self.ports, self.registry, self._heartbeat, owner or self.owner, self.policy)
-        return Run(host, spec, deadline_s)
+        return Run(host, spec)
 
     def declare(
         self,

@@ -37,7 +37,7 @@ class ResultNotKept(EffectError):
 
 
 class ModelFailed(EffectError):
-    """The model call raised; the failure is recorded as ``provider.failed``."""
+    """The model raised, or answered what cannot be recorded; that stands in the ledger as ``provider.failed``."""
 
     code = "model_failed"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -29,7 +29,8 @@ from counterfoil.runtime.model import (
 from counterfoil.runtime.outcome import MESSAGE_CHARACTERS_MAX, error_content, is_result
 from counterfoil.runtime.recording import draft, error_label, record, shown_name
 from counterfoil.runtime.resume import Record, identify
-from counterfoil.runtime.step import Attempt, attempted, begin, finish, inside, started_draft
+from counterfoil.runtime.spec import check_text
+from counterfoil.runtime.step import Attempt, attempted, begin, finish, inside, is_async, started_draft
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,15 @@ def question(
     if purpose not in PURPOSES:
         raise InvalidForm(f"purpose is one of {', '.join(PURPOSES)}", argument="purpose")
     if not callable(model):
-        raise InputError("the model is not callable", hint="pass a function that takes a counterfoil.Request")
+        raise InvalidForm(
+            "the model is not callable",
+            hint="pass a function that takes a counterfoil.Request",
+            argument="model",
+        )
+    check_text("name", name)
+    for argument, value in (("messages", messages), ("tools", tools)):
+        if isinstance(value, bytes | bytearray | Mapping) or not isinstance(value, Collection):
+            raise InvalidForm(f"{argument} is a list, not {type(value).__name__}", argument=argument)
     spoken = [{"role": "user", "content": messages}] if isinstance(messages, str) else list(messages)
     called = name or _name_of(model)
     body, told = request_body(called, spoken, list(tools), parameters)
@@ -93,6 +102,11 @@ def ask_flow(scope: RunScope, asked: Question) -> Flow[Response]:
 
     Raises ``ModelFailed`` when the model raises, on resume too.
     """
+    if is_async(asked.model) and not scope.asynchronous:
+        raise InputError(
+            f"the model {asked.name} is async and was asked in a sync run",
+            hint="use `async with ledger.run(…)` and `await run.aask(…)`, or pass a plain function",
+        )
     scope.check()
     identity = identify(scope, "model", asked.name, asked.told)
     book = scope.part(Record)
@@ -164,11 +178,14 @@ def _after(scope: RunScope, sent: Sent, answer: CallResult) -> Flow[Response]:
     try:
         response = response_of(answer.value)
         said = _responded(scope, sent, response)
-        served = {"response": said.content["response"]}
+    except Exception as refused:
+        # An answer that cannot be recorded is a failed call, whatever is wrong with it.
+        raise (yield from _failed(scope, sent, refused)) from refused
+    served = {"response": said.content["response"]}
+    try:
         yield from finish(scope, sent.attempt, "ok", served, sent.draft(scope, said))
     except InputError as refused:
-        yield from _failed(scope, sent, refused)
-        raise
+        raise (yield from _failed(scope, sent, refused)) from refused
     scope.part(Record).count(said.type, said.data)
     return response
 
@@ -201,7 +218,8 @@ def _responded(scope: RunScope, sent: Sent, response: Response) -> Said:
 def _failed(scope: RunScope, sent: Sent, error: BaseException) -> Flow[BaseException]:
     """Record what became of the attempt; returns what to raise."""
     cancelled = isinstance(error, (asyncio.CancelledError, KeyboardInterrupt, SystemExit))
-    if not cancelled and not is_result(error) and not isinstance(error, InputError):
+    answered = is_result(error) or isinstance(error, InputError)
+    if not cancelled and not answered:
         return error
     status = getattr(error, "status_code", None)
     said = events.provider_failed(
@@ -212,8 +230,8 @@ def _failed(scope: RunScope, sent: Sent, error: BaseException) -> Flow[BaseExcep
         status=status if type(status) is int else None,
         message=text_of(error)[:MESSAGE_CHARACTERS_MAX],
     )
-    # A refused value is mended in code and a cancelled call was nobody's answer: both are asked again.
-    outcome = "error" if is_result(error) else "cancelled"
+    # A cancelled call was nobody's answer: it is asked again.
+    outcome = "error" if answered else "cancelled"
     yield from finish(scope, sent.attempt, outcome, {"error": error_content(error)}, sent.draft(scope, said))
     return (
         error
@@ -224,7 +242,7 @@ def _failed(scope: RunScope, sent: Sent, error: BaseException) -> Flow[BaseExcep
 
 def _model_failed(name: str, message: str, error_class: str) -> ModelFailed:
     return ModelFailed(
-        f"model {name} raised {error_class}: {message[:MESSAGE_CHARACTERS_MAX]}",
+        f"model {name} failed with {error_class}: {message[:MESSAGE_CHARACTERS_MAX]}",
         hint="the failure is recorded as provider.failed; ask again to make another attempt",
         error_class=error_class,
     )

@@ -11,7 +11,7 @@ from counterfoil.core.event import Draft, Part
 from counterfoil.core.forms import time_text
 from counterfoil.core.ids import derived_id
 from counterfoil.core.values import from_json, to_json
-from counterfoil.errors import EventIdReused, RunNotFound, StoreError
+from counterfoil.errors import EventIdReused, InvalidForm, RunNotFound, StoreError
 from counterfoil.flow.context import RunScope, step_path
 from counterfoil.flow.event import Event
 from counterfoil.flow.requests import Events, Flow, Read, RowOf
@@ -54,6 +54,8 @@ def record_flow(
 
     Its id is made from what it says and which time it says it, so that a second entry finds it.
     """
+    if not isinstance(data, Mapping):
+        raise InvalidForm(f"data is a mapping of names to values, not {type(data).__name__}", argument="data")
     scope.check()
     public, content = _split(registry, event_type, version, data)
     digest, occurrence, event_id = _identity(scope, event_type, version, data)

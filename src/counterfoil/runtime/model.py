@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, cast, get_args
 
 from counterfoil.core import canonical
 from counterfoil.core.forms import is_decimal
+from counterfoil.core.limits import HEADER_INTEGER_MAX
 from counterfoil.core.values import from_json, to_json
 from counterfoil.errors import InputError, InvalidForm, NotEncodable
 
@@ -85,6 +86,10 @@ class Response:
     data: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
+        _check_word("text", self.text)
+        for name in ("id", "provider", "model", "currency"):
+            if getattr(self, name) is not None:
+                _check_word(name, getattr(self, name))
         object.__setattr__(self, "finish", _FINISHES.get(self.finish, "other"))
         object.__setattr__(self, "tool_calls", tuple(self.tool_calls))
         for name in ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens"):
@@ -133,14 +138,24 @@ def _of_mapping(answer: Mapping[str, Any]) -> Response:
     if "text" not in known and isinstance(rest.get("content"), str):
         known["text"] = rest.pop("content")
     usage = rest.pop("usage", None)
-    if isinstance(usage, Mapping):
-        known = {**_usage(usage), **known}
+    if usage is not None:
+        counts = _usage(usage)
+        known = {**counts, **known}
+        if usage and not counts:
+            # Counted in words that are not known here: kept as it came, rather than taken for nothing.
+            rest["usage"] = usage
     if rest:
         known["data"] = {**known.get("data", {}), **rest}
     return Response(**known)
 
 
-def _usage(usage: Mapping[str, Any]) -> dict[str, int]:
+def _usage(usage: Any) -> dict[str, int]:
+    if not isinstance(usage, Mapping):
+        raise InvalidForm(
+            f"usage is a mapping of token counts, not {type(usage).__name__}",
+            hint='give {"input_tokens": …, "output_tokens": …}',
+            argument="usage",
+        )
     found = {}
     for name, words in _TOKENS.items():
         count = next((usage[word] for word in words if usage.get(word) is not None), None)
@@ -150,8 +165,22 @@ def _usage(usage: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _check_count(name: str, value: Any) -> None:
-    if value is not None and (type(value) is not int or value < 0):
-        raise InvalidForm(f"{name} is a whole number from 0 on, not {type(value).__name__}", argument=name)
+    if value is None:
+        return
+    if type(value) is not int or not 0 <= value <= HEADER_INTEGER_MAX:
+        found = (
+            type(value).__name__
+            if type(value) is not int
+            else "a negative one"
+            if value < 0
+            else "a larger one"
+        )
+        raise InvalidForm(f"{name} is a whole number from 0 to 2^53-1, not {found}", argument=name)
+
+
+def _check_word(name: str, value: Any) -> None:
+    if type(value) is not str:
+        raise InvalidForm(f"{name} is text, not {type(value).__name__}", argument=name)
 
 
 def _money(cost: Any) -> str:

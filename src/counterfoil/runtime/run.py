@@ -15,6 +15,7 @@ from counterfoil.effects.handle import Handle
 from counterfoil.effects.perform import propose
 from counterfoil.effects.tool import Tool
 from counterfoil.errors import InvalidForm, NoRun, RunCancelled, RunClosed
+from counterfoil.errors.base import text_of
 from counterfoil.flow.context import RunScope, ScopeToken, enter_scope, leave_scope
 from counterfoil.flow.drive import adrive, drive
 from counterfoil.flow.lanes import begin_main_lane
@@ -28,7 +29,7 @@ from counterfoil.runtime.facts import message_flow, record_flow
 from counterfoil.runtime.model import Model, Response
 from counterfoil.runtime.shutdown import WATCH
 from counterfoil.runtime.spec import RunSpec
-from counterfoil.runtime.step import is_async, step_flow
+from counterfoil.runtime.step import check_callable, is_async, step_flow
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -51,10 +52,10 @@ class Run:
     >>> ledger.close()
     """
 
-    def __init__(self, host: RunHost, spec: RunSpec, deadline_s: float | None = None) -> None:
+    def __init__(self, host: RunHost, spec: RunSpec) -> None:
         self._host = host
         self._spec = spec
-        self._deadline_s = deadline_s
+        self._deadline_s = spec.deadline_s
         self._scope: RunScope | None = None
         self._entered: Entered | None = None
         self._token: ScopeToken | None = None
@@ -275,10 +276,11 @@ class Run:
 
     def cancel(self, reason: str = "the run was cancelled") -> None:
         """End the run at its next call: it ends as ``cancelled``, and ``RunStopped`` leaves the block."""
-        self._open_scope().latch(RunCancelled(reason))
+        self._open_scope().latch(RunCancelled(text_of(reason)))
 
     def bind(self, fn: Callable[P, R]) -> Callable[P, R]:
         """``fn`` taking this run along, for thread pools and bare threads; a fresh copy of the context for each call."""
+        check_callable("fn", fn)
         self._open_scope()
         context = contextvars.copy_context()
         if is_async(fn):

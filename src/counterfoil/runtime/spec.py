@@ -7,7 +7,7 @@ import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from counterfoil.core import canonical
 from counterfoil.core.catalogue import CLASSES
@@ -18,6 +18,9 @@ from counterfoil.runtime.events import WhileRunning, WhileSuspended
 
 DEDUPE_CHARACTERS_MAX = 4096
 """Longest dedupe key or conversation name: a key is an id, not a document."""
+
+SECONDS_MAX = 10 * 366 * 86_400
+"""Longest wait or deadline: about ten years, which no clock or timer overflows on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,8 @@ class RunSpec:
     admission_id: str | None = None
     run_id: str | None = None
     wait_s: float = 0.0
+    deadline_s: float | None = None
+    owner: str | None = None
     policy_revision: str | None = None
     place: str | None = None
 
@@ -56,6 +61,8 @@ def make_spec(
     agent: str, *, message: Any = None, configuration: Mapping[str, Any] | None = None, **given: Any
 ) -> RunSpec:
     """Check and encode what the caller gave. Raises an InputError naming the argument; nothing is written."""
+    if configuration is not None and not isinstance(configuration, Mapping):
+        raise InvalidForm("configuration is a mapping of names to values", argument="configuration")
     spec = RunSpec(
         agent,
         message=to_json(message, "message"),
@@ -70,8 +77,13 @@ def make_spec(
         _one_of("while_running", spec.while_running, get_args(WhileRunning))
     if spec.while_suspended is not None:
         _one_of("while_suspended", spec.while_suspended, get_args(WhileSuspended))
+    for name, value in (("resume", spec.run_id), ("admission", spec.admission_id), ("owner", spec.owner)):
+        check_text(name, value)
     for name in ("conversation", "dedupe", "subject", "principal", "title"):
-        _text(name, getattr(spec, name))
+        check_text(name, getattr(spec, name))
+    check_seconds("wait_s", spec.wait_s, least="from 0")
+    if spec.deadline_s is not None:
+        check_seconds("deadline_s", spec.deadline_s, least="above 0")
     return spec
 
 
@@ -89,11 +101,20 @@ def _one_of(name: str, value: Any, allowed: tuple[str, ...]) -> None:
         raise InvalidForm(f"{name} is one of {', '.join(allowed)}", argument=name)
 
 
-def _text(name: str, value: Any) -> None:
+def check_text(name: str, value: Any) -> None:
+    """Refuse an argument that is neither None nor text of a moderate length."""
     if value is None:
         return
     if not isinstance(value, str) or not value or len(value) > DEDUPE_CHARACTERS_MAX:
         raise InvalidForm(f"{name} is text of 1 to {DEDUPE_CHARACTERS_MAX} characters", argument=name)
+
+
+def check_seconds(name: str, value: Any, *, least: Literal["from 0", "above 0"]) -> None:
+    """Refuse what is no number of seconds; NaN and infinities are none."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    enough = number and (value > 0 if least == "above 0" else value >= 0)
+    if not enough or value > SECONDS_MAX:
+        raise InvalidForm(f"{name} is a number of seconds {least} to {SECONDS_MAX}", argument=name)
 
 
 @lru_cache(maxsize=4)

@@ -13,7 +13,7 @@ from typing import Any
 from counterfoil.core import canonical
 from counterfoil.core.event import Draft
 from counterfoil.core.values import comparable, from_json, to_json
-from counterfoil.errors import InputError
+from counterfoil.errors import InputError, InvalidForm
 from counterfoil.flow.context import RunScope, inside_step
 from counterfoil.flow.event import Event
 from counterfoil.flow.lanes import in_main_lane, main_lane
@@ -28,6 +28,7 @@ from counterfoil.runtime.resume import (
     attempt_event_id,
     identify,
 )
+from counterfoil.runtime.spec import check_text
 
 _ENDED_FROM_OUTSIDE = (asyncio.CancelledError, KeyboardInterrupt, SystemExit)
 
@@ -52,6 +53,8 @@ def step_flow(
 
     Raises what ``fn`` raises. Arguments and result need a JSON form (FORMAT 2) and are refused by path otherwise.
     """
+    check_text("name", name or "")
+    check_callable("fn", fn)
     scope.check()
     given = to_json({"args": list(args), "kwargs": dict(kwargs)}, "arguments")
     identity = identify(scope, "code", name, canonical.encode(comparable(given)))
@@ -64,6 +67,12 @@ def step_flow(
         yield from record(scope, started_draft(scope, attempt, {"input": given, **named}))
         answer: CallResult = yield Call(name, inside(identity, fn), args, dict(kwargs))
         return (yield from _end(scope, attempt, answer))
+
+
+def check_callable(name: str, fn: Any) -> None:
+    """Refuse what cannot be called, before anything is recorded of it."""
+    if not callable(fn):
+        raise InvalidForm(f"{name} is the function to call, not {type(fn).__name__}", argument=name)
 
 
 def begin(scope: RunScope, identity: Identity) -> Flow[Attempt]:

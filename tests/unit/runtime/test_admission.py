@@ -372,6 +372,31 @@ def test_what_cannot_be_recorded_is_refused_at_the_call(ledger, given):
     assert ledger.conversations() == []
 
 
+@pytest.mark.parametrize(
+    "argument,value",
+    [
+        ("deadline_s", "5"),
+        ("deadline_s", -1),
+        ("deadline_s", 0),
+        ("deadline_s", float("nan")),
+        ("deadline_s", True),
+        ("wait_s", -5),
+        ("wait_s", float("inf")),
+        ("wait_s", None),
+        ("configuration", [1]),
+        ("configuration", 0),
+        ("resume", 7),
+        ("admission", ""),
+        ("owner", 7),
+    ],
+)
+def test_an_odd_argument_of_a_run_is_named_and_nothing_is_recorded_or_leased(ledger, argument, value):
+    with pytest.raises(InvalidForm) as refused:
+        ledger.run("a", **({"conversation": "c"} | {argument: value}))
+    assert refused.value.argument == argument
+    assert ledger.conversations() == []
+
+
 def test_a_message_that_has_no_form_is_refused_by_its_path(ledger):
     with pytest.raises(NotEncodable, match="message"):
         ledger.run("a", message={"when": object()})

@@ -174,14 +174,88 @@ def test_an_interrupted_call_is_recorded_and_asked_again(world, ledger):
         assert again.ask(ScriptedModel("yes"), "q").text == "yes"
 
 
+class Untold(Exception):
+    """An error whose text cannot be had."""
+
+    def __str__(self):
+        raise RuntimeError("no text")
+
+
 @pytest.mark.parametrize(
-    "answer", [None, 5, {"cost": 0.1}, {"input_tokens": -1}, {"input_tokens": 1.5}, {"data": {"x": object()}}]
+    "answer",
+    [
+        None,
+        5,
+        "x" * 9_000_000,
+        {"text": 5},
+        {"text": "t", "tool_calls": 5},
+        {"cost": 0.1},
+        {"input_tokens": -1},
+        {"input_tokens": 1.5},
+        {"usage": {"input_tokens": 10**30}},
+        {"usage": {"output_tokens": "5"}},
+        {"usage": "x"},
+        {"data": {"x": object()}},
+        {"provider": 7},
+    ],
+    ids=range(13),
 )
-def test_an_answer_that_cannot_be_recorded_is_refused_and_the_call_is_named(ledger, answer):
+def test_an_answer_that_cannot_be_recorded_is_a_failed_call_and_stays_one(world, ledger, answer):
+    with pytest.raises(ModelFailed) as failed, ledger.run("a", conversation="c", dedupe="1") as run:
+        run.ask(ScriptedModel(answer), "q", name="m")
+    assert isinstance(failed.value.__cause__, InputError | TypeError)
+    assert types_of(ledger, "c")[-3:] == ["provider.failed", "step.finished", "run.finished"]
+    assert facts(ledger, "c", "step.finished")[0]["outcome"] == "error"
+    (told,) = ledger.events("c", types=["provider.failed"])
+    assert 0 < len(told.content["message"]) <= 4096
+    with pytest.raises(ModelFailed), world.worker().run("a", conversation="c", dedupe="1") as again:
+        again.ask(never, "q", name="m")
+
+
+def test_a_response_that_cannot_be_made_inside_the_model_is_a_failed_call_too(ledger):
+    with pytest.raises(ModelFailed, match="InvalidForm"), ledger.run("a", conversation="c") as run:
+        run.ask(lambda request: counterfoil.Response(input_tokens=-1), "q")
+    assert facts(ledger, "c", "run.finished")[0]["terminal"] == "provider_failure"
+
+
+@pytest.mark.parametrize(
+    "error", [Untold(1, 2), ValueError("x" * 9_000_000), ModelFailed(123)], ids=lambda it: type(it).__name__
+)
+def test_a_model_may_raise_whatever_it_likes(ledger, error):
+    with pytest.raises(ModelFailed) as failed, ledger.run("a", conversation="c") as run:
+        run.ask(ScriptedModel(error), "q")
+    assert failed.value.__cause__ is error or failed.value is error
+    assert facts(ledger, "c", "run.finished")[0]["terminal"] == "provider_failure"
+
+
+def test_an_async_model_in_a_sync_run_is_refused_before_anything_is_written(ledger):
+    async def model(request):
+        return "never"
+
     with ledger.run("a", conversation="c") as run:
-        with pytest.raises(InputError):
-            run.ask(ScriptedModel(answer), "q")
-        assert types_of(ledger, "c")[-2:] == ["provider.failed", "step.finished"]
+        with pytest.raises(InputError, match="aask"):
+            run.ask(model, "q")
+        assert "step.started" not in types_of(ledger, "c")
+
+
+@pytest.mark.parametrize(
+    "argument,given",
+    [
+        ("messages", {"messages": None}),
+        ("messages", {"messages": b"hello"}),
+        ("messages", {"messages": {"role": "user"}}),
+        ("tools", {"tools": None}),
+        ("name", {"name": 5}),
+        ("purpose", {"purpose": []}),
+        ("model", {"model": 5}),
+    ],
+)
+def test_an_odd_argument_of_ask_is_named_before_anything_is_written(ledger, argument, given):
+    with ledger.run("a", conversation="c") as run:
+        with pytest.raises(InvalidForm) as refused:
+            run.ask(**({"model": never, "messages": "q"} | given))
+        assert refused.value.argument == argument
+        assert "step.started" not in types_of(ledger, "c")
 
 
 @pytest.mark.parametrize(
@@ -196,6 +270,7 @@ def test_an_answer_that_cannot_be_recorded_is_refused_and_the_call_is_named(ledg
         ({"text": "t", "finish": "max_tokens"}, counterfoil.Response("t", finish="length")),
         ({"text": "t", "finish": "novel"}, counterfoil.Response("t", finish="other")),
         ({"text": "t", "logprobs": [1]}, counterfoil.Response("t", data={"logprobs": [1]})),
+        ({"text": "t", "usage": {"units": 3}}, counterfoil.Response("t", data={"usage": {"units": 3}})),
     ],
 )
 def test_text_and_mappings_are_answers(ledger, answer, expected):

@@ -13,6 +13,7 @@ from counterfoil.errors import (
     Divergence,
     EffectFailed,
     InputError,
+    InvalidForm,
     NoRun,
     NotEncodable,
     Rejected,
@@ -322,3 +323,23 @@ def test_a_bare_thread_has_no_run_and_is_told_how_to_get_one(ledger):
         thread.start()
         thread.join()
     assert "run.bind(fn)" in errors[0]
+
+
+@pytest.mark.parametrize(
+    "argument,call",
+    [
+        ("name", lambda run: run.step(None, lambda: 1)),
+        ("name", lambda run: run.step("", lambda: 1)),
+        ("name", lambda run: run.step("x" * 5000, lambda: 1)),
+        ("fn", lambda run: run.step("look", None)),
+        ("fn", lambda run: run.bind(None)),
+        ("data", lambda run: run.record("shop.looked", [1], ignorable=True)),
+    ],
+)
+def test_an_odd_argument_is_named_before_anything_is_written(ledger, argument, call):
+    with ledger.run("a", conversation="c") as run:
+        before = types_of(ledger, "c")
+        with pytest.raises(InvalidForm) as refused:
+            call(run)
+        assert refused.value.argument == argument
+        assert types_of(ledger, "c") == before
