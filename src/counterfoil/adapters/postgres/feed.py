@@ -18,7 +18,15 @@ from counterfoil.errors import InvalidForm, InvalidId
 LAG_MS: Final = 10_000
 """A committed event that has to wait longer than this for older transactions is reported."""
 
-HORIZON: Final = "pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
+OFFSET_NAME: Final = "xact_offset"
+"""In ``meta``: what is added to the server's transaction numbers, since a restored ledger meets lower ones."""
+
+
+def horizon(s: str) -> str:
+    """The horizon in SQL, for the ledger in the quoted schema ``s``; the snapshot is that of the statement."""
+    offset = f"(SELECT value::bigint FROM {s}.meta WHERE name = '{OFFSET_NAME}')"
+    return f"(pg_snapshot_xmin(pg_current_snapshot())::text::bigint + {offset})"
+
 
 _MAGIC: Final = b"px1"
 _XACT_BYTES: Final = 8

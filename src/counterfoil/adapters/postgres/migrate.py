@@ -9,6 +9,7 @@ from typing import Final
 import psycopg
 
 from counterfoil.adapters.postgres.connect import BoundedConnection, fetch, run
+from counterfoil.adapters.postgres.feed import OFFSET_NAME
 from counterfoil.adapters.postgres.place import PostgresPlace
 from counterfoil.adapters.postgres.schema import SCHEMA, TABLES, creation, quoted
 from counterfoil.errors import ConfigInvalid, LedgerNotFound, SchemaTooNew, SchemaUnknown
@@ -67,7 +68,7 @@ def make(
         _refuse_foreign(connection, place)
         for statement in creation(place.schema):
             run(connection, statement)
-        for name, value in (("schema", str(SCHEMA)), ("ledger_id", ledger_id)):
+        for name, value in (("schema", str(SCHEMA)), ("ledger_id", ledger_id), (OFFSET_NAME, "0")):
             run(connection, f"INSERT INTO {quoted(place.schema)}.meta VALUES (%s, %s)", (name, value))
         finish()
 
@@ -112,6 +113,40 @@ def check_schema(connection: BoundedConnection, place: PostgresPlace) -> str:
             missing=missing,
         )
     return str(meta["ledger_id"])
+
+
+def take_over(connection: BoundedConnection, place: PostgresPlace) -> None:
+    """Let the feed go on in a ledger that was restored from a dump of another server, whose transactions counted higher.
+
+    Without this its events would stay before the horizon for as long as the other server had lived, and new ones would
+    be written where every cursor has passed. Takes the ledger's owner, once.
+    """
+    if not _is_restored(connection, place):
+        return
+    with alone(connection, place):
+        if not _is_restored(connection, place):
+            return
+        s = quoted(place.schema)
+        ((offset,),) = fetch(
+            connection,
+            f"SELECT max(xact) + 1 - pg_current_xact_id()::text::bigint FROM {s}.event",
+        )
+        run(
+            connection,
+            f"ALTER TABLE {s}.event ALTER COLUMN xact SET DEFAULT"
+            f" (pg_current_xact_id()::text::bigint + {int(offset)})",
+        )
+        run(connection, f"UPDATE {s}.meta SET value = %s WHERE name = %s", (str(int(offset)), OFFSET_NAME))
+
+
+def _is_restored(connection: BoundedConnection, place: PostgresPlace) -> bool:
+    s = quoted(place.schema)
+    ((ahead,),) = fetch(
+        connection,
+        f"SELECT coalesce((SELECT max(xact) FROM {s}.event) >= pg_snapshot_xmax(pg_current_snapshot())::text::bigint"
+        f" + (SELECT value::bigint FROM {s}.meta WHERE name = '{OFFSET_NAME}'), false)",
+    )
+    return bool(ahead)
 
 
 def present(connection: BoundedConnection, schema: str) -> set[str]:

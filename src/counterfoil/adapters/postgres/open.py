@@ -9,7 +9,7 @@ from counterfoil.adapters.postgres.clock import DatabaseClock
 from counterfoil.adapters.postgres.connect import BoundedConnection, Patience
 from counterfoil.adapters.postgres.engine import Engine
 from counterfoil.adapters.postgres.keystore import make_key_store
-from counterfoil.adapters.postgres.migrate import alone, check_schema, check_server, make
+from counterfoil.adapters.postgres.migrate import alone, check_schema, check_server, make, take_over
 from counterfoil.adapters.postgres.place import PostgresPlace, parse_place
 from counterfoil.adapters.postgres.plan import Job
 from counterfoil.adapters.postgres.readers import Readers
@@ -51,6 +51,8 @@ def open_postgres(
             if not read_only and declared.missing(connection):
                 with alone(connection, place):
                     declared.create(connection)
+            if not read_only:
+                take_over(connection, place)
             declared.load(connection)
             dated.measure(connection)
     except BaseException:

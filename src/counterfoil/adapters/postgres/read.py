@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from counterfoil.adapters.memory.tables import check_key
 from counterfoil.adapters.postgres.cells import given_text, stored, stored_text
-from counterfoil.adapters.postgres.feed import HORIZON, LAG_MS, Cursor, decode, position
+from counterfoil.adapters.postgres.feed import LAG_MS, Cursor, decode, horizon, position
 from counterfoil.adapters.postgres.paging import LIMIT_MAX
 from counterfoil.adapters.postgres.schema import quoted
 from counterfoil.adapters.postgres.strays import STRAYS, stray_of
@@ -40,6 +40,7 @@ class Reads:
         self._tables = tables
         self._now_ms = now_ms
         self._s = quoted(tables.schema)
+        self._horizon = horizon(self._s)
         # OFFSET 0 keeps the planner from making one join of it: on tables that nobody has analyzed yet it would guess
         # badly, and reading a page would take longer the longer the stream is.
         self._records = (
@@ -115,7 +116,7 @@ class Reads:
         """See ``Reader.feed`` and :mod:`counterfoil.adapters.postgres.feed`."""
         begin, wanted = decode(cursor), _limit(limit)
         rows = self._query(
-            f"SELECT e.*, c.part, c.record FROM (SELECT {COLUMNS}, e.xact < {HORIZON} AS settled"
+            f"SELECT e.*, c.part, c.record FROM (SELECT {COLUMNS}, e.xact < {self._horizon} AS settled"
             f" FROM {self._s}.event e WHERE (e.xact, e.stream_id, e.seq) > (%s::bigint, %s, %s::bigint)"
             " ORDER BY e.xact, e.stream_id, e.seq LIMIT %s) e"
             f" {self._records} ORDER BY e.xact, e.stream_id, e.seq, c.part",
@@ -138,7 +139,7 @@ class Reads:
         wanted = _limit(limit)
         # One more than asked for: the end must be known when none is asked for.
         rows = self._query(
-            f"SELECT e.xact, e.stream_id, e.seq FROM {self._s}.event e WHERE e.xact < {HORIZON}"
+            f"SELECT e.xact, e.stream_id, e.seq FROM {self._s}.event e WHERE e.xact < {self._horizon}"
             " ORDER BY e.xact DESC, e.stream_id DESC, e.seq DESC LIMIT %s",
             (min(wanted + 1, LIMIT_MAX),),
         )
