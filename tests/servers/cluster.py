@@ -61,7 +61,7 @@ def free_port() -> int:
 class Cluster:
     """One server with its data directory. Started by :meth:`start`, gone with :meth:`destroy`."""
 
-    def __init__(self, binaries: Path) -> None:
+    def __init__(self, binaries: Path, follows: Cluster | None = None) -> None:
         self.directory = Path(tempfile.mkdtemp(prefix="counterfoil-pg-"))
         self.directory.chmod(0o755)
         self.user = server_user()
@@ -72,7 +72,7 @@ class Cluster:
         self._process: subprocess.Popen[bytes] | None = None
         if self.user is not None:
             shutil.chown(self.directory, self.user)
-        self._initialise()
+        self._initialise() if follows is None else self._follow(follows)
 
     def url(
         self, database: str = "postgres", user: str = SUPERUSER, port: int | None = None, **parameters: str
@@ -181,6 +181,28 @@ class Cluster:
         )
         if made.returncode != 0:
             raise RuntimeError(f"initdb failed: {made.stderr[-2000:]}")
+
+    def _follow(self, leader: Cluster) -> None:
+        """Become a replica of a running server."""
+        command = [
+            str(self.binaries / "pg_basebackup"),
+            "-D",
+            str(self.data),
+            "-R",
+            "-c",
+            "fast",
+            "-X",
+            "stream",
+        ]
+        made = subprocess.run(
+            [*command, "-d", f"host=127.0.0.1 port={leader.port} user={SUPERUSER} application_name=replica"],
+            capture_output=True,
+            text=True,
+            cwd=self.directory,
+            **self._as_user(),
+        )
+        if made.returncode != 0:
+            raise RuntimeError(f"pg_basebackup failed: {made.stderr[-2000:]}")
 
     def _reachable(self, binaries: Path) -> Path:
         """The binaries where the server's user can run them: a checkout may lie in a directory of its owner's."""

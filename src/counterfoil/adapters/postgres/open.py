@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 from counterfoil.abc.time import Clock
@@ -13,11 +14,14 @@ from counterfoil.adapters.postgres.migrate import alone, check_schema, check_ser
 from counterfoil.adapters.postgres.place import PostgresPlace, parse_place
 from counterfoil.adapters.postgres.plan import Job
 from counterfoil.adapters.postgres.readers import Readers
+from counterfoil.adapters.postgres.replicas import check_replicas
 from counterfoil.adapters.postgres.store import PostgresStore
 from counterfoil.adapters.postgres.tables import RowTables
 from counterfoil.store.rows import TableSpec
 from counterfoil.store.unit import Outcome
 from counterfoil.store.writer import GroupWriter
+
+_log = logging.getLogger(__name__)
 
 
 def open_postgres(
@@ -41,6 +45,7 @@ def open_postgres(
     declared = RowTables(tables, place.schema)
     dated = DatabaseClock(None if clock is None else clock.now_ms)
     readers = Readers(place, patience, writable=not read_only, connections_max=place.connections)
+    notices: tuple[str, ...] = ()
     try:
         with readers.translated() as connection:
             connection.give_up_at = patience.answer()
@@ -52,12 +57,15 @@ def open_postgres(
                 with alone(connection, place):
                     declared.create(connection)
             if not read_only:
+                notices = check_replicas(connection, place)
                 take_over(connection, place)
             declared.load(connection)
             dated.measure(connection)
     except BaseException:
         readers.close()
         raise
+    for notice in notices:
+        _log.warning("%s", notice)
     engine = None if read_only else Engine(place, declared, dated, patience)
     writer: GroupWriter[Job] = GroupWriter(engine or _NoEngine(), wait_s=patience.wait_s)
     return PostgresStore(
@@ -69,6 +77,7 @@ def open_postgres(
         writer=writer,
         engine=engine,
         patience=patience,
+        notices=notices,
     )
 
 

@@ -26,7 +26,7 @@ SCHEMA_MAX: Final = 40
 
 _IS_SCHEMA: Final = re.compile(rf"[a-z][a-z0-9_]{{0,{SCHEMA_MAX - 1}}}").fullmatch
 _NUMBERS: Final = {"wait_s": WAIT_S, "answer_s": ANSWER_S, "connections": float(CONNECTIONS)}
-_OURS: Final = ("schema", "kek", *_NUMBERS)
+_OURS: Final = ("schema", "kek", "replicas", *_NUMBERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class PostgresPlace:
     """An address taken apart. ``conninfo`` is what libpq is given; ``shown`` is safe to print: it has no password.
 
     ``kek`` names a directory of key-encryption keys on this machine, or is None. ``wait_s``, ``answer_s`` (seconds)
-    and ``connections`` bound what a handle asks of the server.
+    and ``connections`` bound what a handle asks of the server. ``replicas_async``: replicas may follow behind.
     """
 
     conninfo: str
@@ -44,6 +44,7 @@ class PostgresPlace:
     wait_s: float = WAIT_S
     answer_s: float = ANSWER_S
     connections: int = CONNECTIONS
+    replicas_async: bool = False
 
     @property
     def keys_schema(self) -> str:
@@ -54,7 +55,7 @@ class PostgresPlace:
 def parse_place(text: str) -> PostgresPlace:
     """Take ``postgresql://USER@HOST:PORT/DATABASE?schema=NAME&kek=DIR`` apart.
 
-    Also ours: ``wait_s``, ``answer_s``, ``connections``. Other parameters are libpq's own. Raises ConfigInvalid for
+    Also ours: ``wait_s``, ``answer_s``, ``connections``, ``replicas=async``. Other parameters are libpq's own. Raises ConfigInvalid for
     another scheme, a schema's name that is no lower-case label, or a bound that is no number above 0.
     """
     split = urlsplit(text)
@@ -80,7 +81,14 @@ def parse_place(text: str) -> PostgresPlace:
         _number(ours, "wait_s"),
         _number(ours, "answer_s"),
         max(1, int(_number(ours, "connections"))),
+        _replicas_async(ours.get("replicas")),
     )
+
+
+def _replicas_async(given: str | None) -> bool:
+    if given not in (None, "async", "sync"):
+        raise ConfigInvalid("replicas in the address of a ledger is sync or async", argument="replicas")
+    return given == "async"
 
 
 def _number(given: dict[str, str], name: str) -> float:

@@ -54,6 +54,7 @@ class PostgresStore(Reads):
         writer: GroupWriter[Job],
         engine: Engine | None,
         patience: Patience,
+        notices: tuple[str, ...] = (),
     ) -> None:
         super().__init__(self._ask, tables, clock.now_ms)
         self._place = place
@@ -63,6 +64,8 @@ class PostgresStore(Reads):
         self._writer = writer
         self._engine = engine
         self._patience = patience
+        self.notices = notices
+        """What the server cannot keep as promised, in words; also logged as warnings."""
         _open.add(self)
 
     # ---- what it is ----------------------------------------------------------------------------------------------
