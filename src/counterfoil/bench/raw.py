@@ -1,18 +1,20 @@
 """What somebody writes by hand on the same engine: a chained INSERT, a head update, a row upsert, then COMMIT.
 
-The same event, encoded without a check and kept in the clear, in tables without triggers, by the only writer there
-is: the floor that the ledger is held against.
+The same full event, encoded without a check, its content encrypted under a key that is at hand, in tables without
+triggers, by the only writer there is: the floor that the ledger is held against.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import orjson
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from counterfoil.adapters.sqlite.connect import AUTOCHECKPOINT_PAGES, CACHE_KIB
 from counterfoil.bench.sample import Sample
@@ -23,6 +25,7 @@ from counterfoil.store.rows import Put
 
 RECORDED_AT: Final = "2026-09-01T14:31:08.518Z"
 RECORDED_AT_MS: Final = 1_788_273_068_518
+NONCE_BYTES: Final = 12
 
 _COLUMNS: Final = [column.name for column in EFFECTS.columns]
 _CHANGED: Final = [name for name in _COLUMNS if name not in EFFECTS.key]
@@ -71,14 +74,16 @@ class RawChain:
             self.db.execute(statement)
         self._seq, self._hash = 0, bytes(32)
         self._stream_id = Sample().stream_id
+        self._cipher = AESGCM(bytes(32))
 
     def append(self, items: Sequence[RawItem]) -> None:
-        """One transaction; each event is encoded, chained to the one before and inserted, its head and row written."""
-        execute = self.db.execute
+        """One transaction; each event is encoded, sealed, chained to the one before, inserted, head and row written."""
+        execute, encrypt = self.db.execute, self._cipher.encrypt
         execute("BEGIN IMMEDIATE")
         for draft, row in items:
             self._seq += 1
-            content = orjson.dumps(draft.parts[0].value)
+            nonce = os.urandom(NONCE_BYTES)
+            content = nonce + encrypt(nonce, orjson.dumps(draft.parts[0].value), draft.event_id.encode())
             header = orjson.dumps(self._header(draft, content), option=orjson.OPT_SORT_KEYS)
             self._hash = hashlib.sha256(header).digest()
             values = (
@@ -97,7 +102,7 @@ class RawChain:
         execute("COMMIT")
 
     def _header(self, draft: Draft, content: bytes) -> dict[str, Any]:
-        """The members of our header, with a plain digest of the content in place of what seals it."""
+        """The members of our header, with the digest of the sealed content in both places."""
         digest = hashlib.sha256(content).hexdigest()
         return {
             "actor": draft.actor,
