@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -138,3 +139,36 @@ def test_a_key_store_that_is_gone_is_said_and_conversations_are_listed_all_the_s
     assert "the key store is not found" in done.out
     assert "▒ withheld" in done.out
     assert shell("ls", "--json").lines[0]["name_state"] == "withheld"
+
+
+# ---- damage ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("change", ["DELETE FROM head", "UPDATE head SET seq = -5"])
+def test_a_conversation_without_its_head_row_is_called_damaged_and_has_no_count(shell, change):
+    refunded(shell)
+    raw = sqlite3.connect(shell.place / "ledger.db")
+    raw.execute(change)
+    raw.commit()
+    raw.close()
+    done = shell("ls", width=170)
+    assert "✗ damaged" in done.out.splitlines()[1]
+    assert "-1" not in done.out.splitlines()[1]
+    assert shell("ls", "--json").json["events"] is None
+    shown = shell("show", "case-8472")
+    assert shown.code == 0
+    assert "counterfoil verify" in shown.out
+    assert "payment.refund" in shown.out
+    assert shell("show", "case-8472", "99").code == 66
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["ls", "ls runs", "ls effects", "ls effects --state succeeded", "ls reviews", "review ls", "approve ls"],
+)
+@pytest.mark.parametrize("after", ["garbage", "str_01J9ZC3Y3V7W2R5T8QK4M6N0PS", "0"])
+def test_a_place_to_go_on_from_that_names_nothing_is_refused(shell, words, after):
+    refunded(shell)
+    done = shell(*words.split(), "--after", after)
+    assert done.code in {65, 66}
+    assert done.out == ""

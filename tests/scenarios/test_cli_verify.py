@@ -18,15 +18,15 @@ def shell(tmp_path: Path) -> Shell:
     return shell
 
 
-def behind(shell: Shell, *statements: str) -> None:
+def behind(shell: Shell, *statements: str, database: str = "ledger.db") -> None:
     """Change the database behind the store's back."""
-    database = sqlite3.connect(shell.place / "ledger.db")
-    for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
-        database.execute(f"DROP TRIGGER {name}")
+    raw = sqlite3.connect(shell.place / database)
+    for (name,) in raw.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+        raw.execute(f"DROP TRIGGER {name}")
     for statement in statements:
-        database.execute(statement)
-    database.commit()
-    database.close()
+        raw.execute(statement)
+    raw.commit()
+    raw.close()
 
 
 def conversation(shell: Shell) -> str:
@@ -143,6 +143,96 @@ def tables(shell: Shell) -> list[str]:
     names = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
     database.close()
     return names
+
+
+FIRST_GENESIS = "UPDATE stream SET genesis = {} WHERE number = (SELECT min(number) FROM stream)"
+
+SURVIVED = {
+    "another ledger's id": (
+        "ledger.db",
+        "UPDATE meta SET value = 'zz' WHERE name = 'ledger_id'",
+        "transplanted",
+    ),
+    "no ledger's id": ("ledger.db", "DELETE FROM meta WHERE name = 'ledger_id'", "schema_unknown"),
+    "a schema that is no number": ("ledger.db", "UPDATE meta SET value = 'x'", "schema_unknown"),
+    "no schema": ("ledger.db", "DELETE FROM meta", "schema_unknown"),
+    "no table of settings": ("ledger.db", "DROP TABLE meta", "schema_unknown"),
+    "an empty genesis": ("ledger.db", FIRST_GENESIS.format("x''"), "genesis"),
+    "a genesis of another form": ("ledger.db", FIRST_GENESIS.format("CAST('{}' AS BLOB)"), "genesis"),
+    "another suite": (
+        "ledger.db",
+        FIRST_GENESIS.format("CAST(replace(genesis, 'CF1', 'CF9') AS BLOB)"),
+        "genesis",
+    ),
+    "clear in place of sealed": (
+        "ledger.db",
+        FIRST_GENESIS.format("CAST(replace(genesis, '\"sealed\"', '\"clear\"') AS BLOB)"),
+        "genesis",
+    ),
+    "no first stream": ("ledger.db", "DELETE FROM stream WHERE number = 1", "removed"),
+    "no stream at all": ("ledger.db", "DELETE FROM stream", "removed"),
+    "a key of another id": ("keys.db", "UPDATE data_key SET key_id = key_id || 'x'", "content_missing"),
+    "a key of another stream": ("keys.db", "UPDATE data_key SET stream_id = 'zz'", "key_damaged"),
+    "a key under another key": ("keys.db", "UPDATE data_key SET kek_id = 'x'", "key_damaged"),
+    "a key wrapped otherwise": ("keys.db", "UPDATE data_key SET wrapped = x''", "key_damaged"),
+    "a key's check": ("keys.db", 'UPDATE data_key SET "check" = zeroblob(16)', "key_damaged"),
+    "no key": ("keys.db", "DELETE FROM data_key", "content_missing"),
+    "no table of keys": ("keys.db", "DROP TABLE data_key", "key_damaged"),
+    "no table of epochs": ("keys.db", "DROP TABLE epoch", "key_damaged"),
+    "no table of subjects": ("keys.db", "DROP TABLE subject", "key_damaged"),
+    "a key store without its id": ("keys.db", "DELETE FROM meta", "key_damaged"),
+    "a key store of another program": ("keys.db", "PRAGMA application_id = 7", "key_damaged"),
+}
+
+
+@pytest.mark.parametrize("name", SURVIVED)
+def test_whatever_was_done_to_settings_genesis_and_keys_verify_exits_1_and_names_a_kind(shell, name):
+    database, statement, kind = SURVIVED[name]
+    behind(shell, statement, database=database)
+    done = shell("verify")
+    assert done.code == 1
+    assert kind in done.out + done.err
+    told = shell("verify", "--json")
+    assert told.code == 1
+    assert told.err == ""
+    error = told.json.get("error")
+    assert kind == error["code"] if error else kind in told.json["kinds"]
+
+
+def test_a_chain_is_proven_beside_a_key_store_that_cannot_be_opened(shell):
+    (shell.place / "keys.db").write_bytes(b"no database at all" * 100)
+    done = shell("verify")
+    assert done.code == 1
+    assert "the other 3 streams proven to grade A0" in words(done.out)
+
+
+@pytest.mark.parametrize(
+    "database, statement",
+    [
+        ("ledger.db", "UPDATE meta SET value = '99' WHERE name = 'schema'"),
+        ("keys.db", "PRAGMA user_version = 99"),
+    ],
+)
+def test_what_a_newer_version_wrote_is_not_called_broken_and_not_proven(shell, database, statement):
+    behind(shell, statement, database=database)
+    done = shell("verify")
+    assert (done.code, "schema_too_new" in done.err) == (2, True)
+
+
+def test_a_database_that_is_no_ledger_is_not_called_broken(tmp_path):
+    shell = Shell(tmp_path)
+    shell.place.mkdir()
+    database = sqlite3.connect(shell.place / "ledger.db")
+    database.execute("CREATE TABLE meta (of_another_program)")
+    database.close()
+    assert shell("verify").code == 69
+
+
+def test_a_ledger_whose_database_was_taken_away_is_broken_and_not_merely_absent(shell):
+    for path in shell.place.glob("ledger.db*"):
+        path.unlink()
+    done = shell("verify")
+    assert (done.code, "ledger_lost" in done.err) == (1, True)
 
 
 def test_a_file_that_is_no_database_any_more_is_broken(shell):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from counterfoil.cli.render.cells import text
-from counterfoil.client.reading import view
+from counterfoil.client.reading import conversation, view
 from counterfoil.core.ids import is_id
 from counterfoil.effects.rows import EFFECTS
 from counterfoil.errors import NotFoundError, StreamNotFound
@@ -75,11 +75,12 @@ def event_at(ledger: Ledger, stream_id: str, sequence: int) -> StoredEvent:
     """The stored event at a sequence. Raises NotFoundError that names the last one there is."""
     found = ledger.store.read(stream_id, sequence - 1, 1) if sequence > 0 else []
     if not found or found[0].sequence != sequence:
-        head = ledger.store.head(stream_id)
-        last = 0 if head is None else head.sequence
+        last = conversation(ledger.ports, stream_id).head_sequence
         raise NotFoundError(
             f"there is no event {sequence} in {stream_id}",
-            hint=f"its events are 1 to {last}",
+            hint=f"its events are 1 to {last}"
+            if last is not None
+            else "its head row is damaged: see `counterfoil verify`",
             sequence=sequence,
         )
     return found[0]

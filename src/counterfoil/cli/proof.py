@@ -8,22 +8,36 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from counterfoil.cli.face import Face
-from counterfoil.errors import AccessError, CounterfoilError, InputError, IntegrityError
+from counterfoil.errors import (
+    AccessError,
+    CounterfoilError,
+    InputError,
+    IntegrityError,
+    KeyStoreMissing,
+    SchemaUnknown,
+    StoreCorrupt,
+)
 from counterfoil.keys.keyring import Keyring
 from counterfoil.store.contract import Store
 
 if TYPE_CHECKING:
+    from counterfoil.abc import Ids
     from counterfoil.client.ledger import Ledger
+    from counterfoil.client.place import Parts
 
 
 @dataclass(frozen=True, slots=True)
 class Exhibit:
-    """A ledger to verify: its parts, and the ledger itself if it could be put together."""
+    """A ledger to verify: its parts, and the ledger itself if it could be put together.
+
+    ``keys_fault`` says why its key store could not be opened.
+    """
 
     place: str
     store: Store
     keyring: Keyring
     ledger: Ledger | None = None
+    keys_fault: str | None = None
 
     def names(self, streams: Iterable[str]) -> dict[str, str]:
         """The names of conversations by stream id, as far as they can be read."""
@@ -52,10 +66,10 @@ class Exhibit:
 
 @contextmanager
 def exhibit(face: Face) -> Iterator[Exhibit]:
-    """The ledger, for reading. One whose own settings were damaged is opened as its parts."""
+    """The ledger, for reading. One whose own settings or key store were damaged is opened as its parts."""
     try:
         ledger = face.open()
-    except (InputError, IntegrityError, AccessError):
+    except (InputError, IntegrityError, AccessError, SchemaUnknown, StoreCorrupt):
         with _parts(face) as found:
             yield found
         return
@@ -65,17 +79,34 @@ def exhibit(face: Face) -> Iterator[Exhibit]:
 
 @contextmanager
 def _parts(face: Face) -> Iterator[Exhibit]:
-    from counterfoil.client.features import TABLES
     from counterfoil.client.ids import UlidIds
-    from counterfoil.client.place import open_parts
 
     ids = UlidIds()
-    parts = open_parts(face.place, tables=TABLES, create=False, read_only=True, clock=face.clock, ids=ids)
+    parts, keys_fault = _opened(face, ids)
     try:
-        tenant = face.tenant or face.config.tenant
-        yield Exhibit(
-            parts.place, parts.store, Keyring(parts.key_store, parts.provider, face.clock, ids, tenant)
-        )
+        keyring = Keyring(parts.key_store, parts.provider, face.clock, ids, face.tenant or face.config.tenant)
+        yield Exhibit(parts.place, parts.store, keyring, keys_fault=keys_fault)
     finally:
         parts.store.close()
         parts.key_store.close()
+
+
+def _opened(face: Face, ids: Ids) -> tuple[Parts, str | None]:
+    """The parts, and what is wrong with the key store if the rest can only be opened without it."""
+    from counterfoil.client.features import TABLES
+    from counterfoil.client.place import open_parts, open_without_keys
+
+    try:
+        parts = open_parts(face.place, tables=TABLES, create=False, read_only=True, clock=face.clock, ids=ids)
+    except (SchemaUnknown, StoreCorrupt) as error:
+        return open_without_keys(face.place, tables=TABLES, clock=face.clock, ids=ids), error.message
+    try:
+        parts.key_store.scan(limit=1)
+        parts.key_store.epochs()
+    except KeyStoreMissing:
+        pass
+    except (SchemaUnknown, StoreCorrupt) as error:
+        parts.store.close()
+        parts.key_store.close()
+        return open_without_keys(face.place, tables=TABLES, clock=face.clock, ids=ids), error.message
+    return parts, None

@@ -44,12 +44,15 @@ def holds_keys(key_store: KeyStore | None) -> bool:
     return key_store is not None and bool(key_store.scan(limit=1))
 
 
-def refuse_emptied(store: Store, key_store: KeyStore | None, place: str) -> None:
+def refuse_emptied(store: Store, key_store: KeyStore | None, place: str, *, reading: bool) -> None:
     """Raise ``LedgerLost`` for a store without streams whose key store holds the keys of conversations.
 
-    So looks a database whose log was taken away before it was ever worked into the file.
+    So looks a database whose log was taken away before it was ever worked into the file. One that still holds events
+    was not lost but damaged, and is read to say so.
     """
     if key_store is None or store.streams(limit=1):
+        return
+    if reading and store.strays(limit=1):
         return
     after = ""
     while page := key_store.scan(after, KEYS_PER_PAGE):

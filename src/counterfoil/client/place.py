@@ -69,6 +69,22 @@ def open_parts(
     )
 
 
+def open_without_keys(place: str | Path, *, tables: Sequence[TableSpec], clock: Clock, ids: Ids) -> Parts:
+    """The ledger alone in a directory, for reading, whatever became of its key store."""
+    from counterfoil.adapters.sqlite import open_sqlite
+    from counterfoil.keys.file_provider import FileKeyProvider
+
+    directory = Path(place).expanduser()
+    return Parts(
+        str(directory),
+        open_sqlite(directory, tables=tables, read_only=True, clock=clock),
+        _absent(directory / KEY_STORE_NAME),
+        FileKeyProvider(directory / KEK_DIRECTORY_NAME, ids),
+        read_only=True,
+        keys_missing=True,
+    )
+
+
 def _memory(tables: Sequence[TableSpec], clock: Clock, ids: Ids, provider: KeyProvider | None) -> Parts:
     from counterfoil.adapters.memory import MemoryKeyStore, MemoryStore
     from counterfoil.client.passing import PassingKeyProvider
@@ -144,7 +160,7 @@ def _store(
             ) from error
         raise
     try:
-        refuse_emptied(store, key_store, str(directory))
+        refuse_emptied(store, key_store, str(directory), reading=reading)
     except BaseException:
         store.close()
         raise

@@ -29,7 +29,8 @@ class ConversationInfo:
 
     ``name`` and ``title`` are content: None where there is none or where it cannot be opened, and ``name_state``
     says which. ``state`` is ``running``, ``interrupted`` (its worker is gone and its run is open), ``waiting``,
-    ``open`` or ``closed``; ``agent`` is empty where no row of the conversation is there.
+    ``open`` or ``closed``; ``agent`` is empty where no row of the conversation is there. ``head_sequence`` is None
+    where the stream's head row is damaged or gone.
     """
 
     stream_id: str
@@ -40,7 +41,7 @@ class ConversationInfo:
     origin: str
     state: str
     opened_at_ms: int | None
-    head_sequence: int
+    head_sequence: int | None
     runs: int
     running: str | None
     waiting: int
@@ -138,11 +139,17 @@ def _conversation(ports: LedgerPorts, stored: StoredStream) -> ConversationInfo:
         origin=str(row.get("origin") or ""),
         state=_state(row, bool(running), waiting, held=_held(ports, stored.head.lease)),
         opened_at_ms=opened if isinstance(opened, int) else None,
-        head_sequence=stored.head.sequence,
+        head_sequence=_head_sequence(stored),
         runs=len(ports.store.select(rows.RUNS, "by_stream", (stream_id,), limit=RUNS_COUNTED_MAX)),
         running=str(running[0]["run_id"]) if running else None,
         waiting=waiting,
     )
+
+
+def _head_sequence(stored: StoredStream) -> int | None:
+    """The head row as it lies in the store may hold anything, or not be there (FORMAT 18)."""
+    found: object = stored.head.sequence
+    return found if type(found) is int and found >= 0 else None
 
 
 def _opening(ports: LedgerPorts, stream_id: str) -> tuple[dict[str, Any], ContentState]:

@@ -11,14 +11,25 @@ from counterfoil.core.chain import Chain
 from counterfoil.core.examine import shown
 from counterfoil.core.genesis import Genesis, genesis_hash, parse_genesis
 from counterfoil.core.ids import is_id
-from counterfoil.errors import CounterfoilError, InvalidForm, StreamNotFound, UnknownFormat
+from counterfoil.errors import CounterfoilError, InvalidForm, StoreError, StreamNotFound, UnknownFormat
 from counterfoil.evidence.collector import Collector
 from counterfoil.evidence.content import Certificates, Records, StreamKeys
 from counterfoil.evidence.custody import Custody, Imported, imports
 from counterfoil.evidence.folding import RowFold
 from counterfoil.evidence.keystore import KeyScope, check_keys
 from counterfoil.evidence.raw import RawEvent, RawReader, raw_events
-from counterfoil.evidence.report import GRADES, GUARDS, LEVELS, Counts, Derived, Grade, Level, Report, Tail
+from counterfoil.evidence.report import (
+    GRADES,
+    GUARDS,
+    LEVELS,
+    Counts,
+    Derived,
+    Grade,
+    Keys,
+    Level,
+    Report,
+    Tail,
+)
 from counterfoil.evidence.rows import RowCheck
 from counterfoil.evidence.shapes import Shapes
 from counterfoil.evidence.walk import Scope, StreamWalk
@@ -53,6 +64,7 @@ def verify(
     rows: bool = True,
     registry: Registry | None = None,
     key_store_id: str | None = None,
+    keys_fault: str | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Report:
     """Check a ledger, or some of its streams, from one snapshot; faults are named and the scan goes on.
@@ -60,7 +72,7 @@ def verify(
     ``level`` says how deep: ``chain`` (hashes, shape, columns), ``digests`` (each stored record too) or ``content``
     (each record opened and its commitment recomputed, as far as keys are at hand). ``rows`` refolds derived rows.
     ``key_store_id`` is the key store that the caller knows the ledger by; what ``system/keys`` names is compared
-    anyway. ``progress`` is told the number of events looked at so far. Memory stays below 80 MB at any size.
+    anyway. ``keys_fault`` says what is wrong with a key store that could not even be opened. ``progress`` is told the number of events looked at so far. Memory stays below 80 MB at any size.
 
     Raises StreamNotFound for a stream asked for that is not there, InvalidForm for an unknown level or grade, and
     StoreError when the store cannot be read; damage below the level of records is ``StoreCorrupt``.
@@ -78,6 +90,8 @@ def verify(
         finally:
             if check is not None:
                 check.close()
+        if keys_fault is not None:
+            work.scope.collector.fault("key_damaged", keys_fault)
         return work.report(require, derived, key_store_id, whole=chosen is None)
 
 
@@ -258,7 +272,7 @@ class _Verification:
             records=tuple(self._key_records),
             expected=key_store_id,
         )
-        found = check_keys(self._reader, self._keyring, keys, collector, counts)
+        found = self._check_keys(keys)
         counts.rows_refolded = sum(table.refolded for table in derived)
         for what, why in NEVER_COVERED:
             collector.leave_out(what, why)
@@ -285,6 +299,16 @@ class _Verification:
             notices_left_out=collector.notices_left_out,
             derived=derived,
         )
+
+    def _check_keys(self, keys: KeyScope) -> Keys:
+        collector = self.scope.collector
+        try:
+            return check_keys(self._reader, self._keyring, keys, collector, self.scope.counts)
+        except StoreError as error:
+            if error.retryable:
+                raise
+            collector.fault("key_damaged", f"the key store cannot be read: {error.message}")
+            return Keys(state="present")
 
     def _all_seen(self) -> bool:
         """Whether the store counts no more rows than the walks have seen; only a raw reader can tell quickly."""

@@ -23,7 +23,9 @@ def conversation_heading(info: ConversationInfo, width: int) -> list[Line]:
     facts = [
         f"agent {marked(info.agent)}" if info.agent else "",
         plural(info.runs, "run"),
-        plural(info.head_sequence, "event"),
+        "head row damaged: see `counterfoil verify`"
+        if info.head_sequence is None
+        else plural(info.head_sequence, "event"),
         f"opened {moment(info.opened_at_ms)}" if info.opened_at_ms is not None else "",
         "imported" if info.origin == "import" else "",
         info.state if info.state != "open" else "",

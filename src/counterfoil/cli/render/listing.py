@@ -81,7 +81,7 @@ def _conversation(entry: Listed) -> list[Line]:
         Line(Span(needs, style)),
         run_state(entry.last_run, live=info.state == "running"),
         Line(count(info.runs)),
-        Line(count(info.head_sequence)),
+        Line(Span(*LOOKS["damaged"]) if info.head_sequence is None else count(info.head_sequence)),
         Line("" if entry.last_event_ms is None else moment(entry.last_event_ms).removesuffix("Z")),
     ]
 

@@ -19,6 +19,7 @@ from counterfoil.cli.render.times import duration, plural
 from counterfoil.cli.shapes import conversation_json, row_json
 from counterfoil.cli.standing import Standing, is_under_way, keys_note, standing
 from counterfoil.client.reading import ConversationInfo, is_held
+from counterfoil.core.ids import is_id
 from counterfoil.effects.rows import EFFECTS, REVIEWS
 from counterfoil.errors import CounterfoilError, InputError
 from counterfoil.runtime.rows import RUNS
@@ -81,6 +82,10 @@ def command(face: Face, what: str, state: str | None, after: str | None, limit: 
 
 def _conversations(face: Face, ledger: Ledger, after: str, limit: int) -> None:
     stands = standing(ledger, face.now_ms)
+    if after and not (is_id(after, "str") and ledger.store.head(after) is not None):
+        raise InputError(
+            f"--after names no conversation: {after!r}", hint="the foot of a page names the one to give"
+        )
     infos = ledger.conversations(after, limit + 1)
     listed = [_listed(ledger, info, stands) for info in infos[:limit]]
     if face.as_json:
@@ -108,11 +113,11 @@ def _conversations(face: Face, ledger: Ledger, after: str, limit: int) -> None:
 
 def _listed(ledger: Ledger, info: ConversationInfo, stands: Standing) -> listing.Listed:
     newest = ledger.store.select(RUNS, "by_stream", (info.stream_id,), limit=1, descending=True)
-    last = ledger.store.read(info.stream_id, max(0, info.head_sequence - 1), 1, content=False)
+    last = ledger.store.read(info.stream_id, max(0, (info.head_sequence or 1) - 1), 1, content=False)
     return listing.Listed(
         info,
         newest[0] if newest else None,
-        last[0].recorded_at_ms if last else None,
+        last[0].recorded_at_ms if last and info.head_sequence is not None else None,
         stands.in_doubt[info.stream_id],
         stands.in_review[info.stream_id],
         stands.to_approve[info.stream_id],
@@ -172,7 +177,7 @@ def _effects(face: Face, ledger: Ledger, state: str | None, after: str | None, l
 def _newest_effects(ledger: Ledger, after: str | None, wanted: int) -> list[Row]:
     """Effects by id, which is by the time of their making, of this tenant."""
     found: list[Row] = []
-    start: Key | None = None if after is None else (after,)
+    start: Key | None = None if after is None else (_known(ledger, EFFECTS.name, after)["effect_id"],)
     while len(found) < wanted:
         page = ledger.store.select(EFFECTS.name, None, (), start, wanted, descending=True)
         found += [row for row in page if row["tenant"] == ledger.tenant]

@@ -122,7 +122,8 @@ class _Stretch:
             return number(self.named.run, "started_sequence") - 1
         if self.named.effect is not None:
             return number(self.named.effect, "first_sequence") - 1
-        return max(0, self.info.head_sequence - self.limit)
+        # Where the head row is damaged nobody knows where the end is, so it begins at the beginning.
+        return max(0, (self.info.head_sequence or 0) - self.limit)
 
     def _read(self) -> Iterator[Event]:
         stream_id, run, effect = self.named.stream_id, self.named.run, self.named.effect
@@ -218,7 +219,12 @@ def _foot(stretch: _Stretch, options: str) -> list[Line]:
     if not stretch.events:
         return [Line(Span("· no events here", "quiet"))]
     first, last = stretch.events[0].sequence, stretch.events[-1].sequence
-    of = f" of {count(stretch.info.head_sequence)}" if stretch.named.run is None else " of this run"
+    of = " of this run"
+    if stretch.named.run is None:
+        head = stretch.info.head_sequence
+        of = (
+            ": where they end is not known, the head row is damaged" if head is None else f" of {count(head)}"
+        )
     lines = [Line(), Line(Span(f"  events {count(first)} to {count(last)}{of}", "quiet"))]
     if stretch.after > 0 and stretch.named.run is None and stretch.named.effect is None:
         lines.append(Line(Span(f"  earlier: {stretch.again}{options} --after 0{stretch.option}", "quiet")))

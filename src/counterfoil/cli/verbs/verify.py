@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import cast
 
 import click
@@ -12,8 +13,11 @@ from counterfoil.cli.options import face_options, pass_face
 from counterfoil.cli.proof import Exhibit, exhibit
 from counterfoil.cli.render.verified import report_lines
 from counterfoil.core.ids import is_id
-from counterfoil.errors import StoreCorrupt, StreamNotFound
+from counterfoil.errors import LedgerLost, SchemaTooNew, SchemaUnknown, StoreCorrupt, StreamNotFound
 from counterfoil.evidence.report import GRADES, LEVELS, Grade, Level, Report
+
+MARK_AT = 68
+"""Where SQLite keeps a file's application id."""
 
 NAMES_MAX = 50
 PAGE_STREAMS = 500
@@ -50,11 +54,32 @@ def command(face: Face, conversations: tuple[str, ...], require: str, level: str
                 streams = {finding.stream_id for finding in report.findings if finding.stream_id}
                 names = found.names(sorted(streams)[:NAMES_MAX])
                 face.say(report_lines(report, face.columns, names, found.place))
-    except StoreCorrupt as damage:
+    except (StoreCorrupt, LedgerLost) as damage:
         # A file too damaged to be read record by record is broken, whatever else may be said of it.
         face.tell(failure_of(damage, Exit.BROKEN))
         return Exit.BROKEN
+    except SchemaTooNew as newer:
+        # Not broken for all this version knows, and not proven either (FORMAT 19).
+        face.tell(failure_of(newer, Exit.BELOW_GRADE))
+        return Exit.BELOW_GRADE
+    except SchemaUnknown as damage:
+        if not _is_marked(face.place):
+            raise
+        face.tell(failure_of(damage, Exit.BROKEN))
+        return Exit.BROKEN
     return report.exit_code
+
+
+def _is_marked(place: str) -> bool:
+    """Whether the database says in its first bytes that it is a ledger: then what it does not say was taken away."""
+    from counterfoil.adapters.sqlite import DATABASE_NAME
+    from counterfoil.adapters.sqlite.schema import APPLICATION_ID
+
+    try:
+        with (Path(place).expanduser() / DATABASE_NAME).open("rb") as file:
+            return file.read(MARK_AT + 4)[MARK_AT:] == APPLICATION_ID.to_bytes(4)
+    except OSError:
+        return False
 
 
 def _verify(
@@ -76,6 +101,7 @@ def _verify(
             rows=rows,
             registry=None if found.ledger is None else found.ledger.registry,
             key_store_id=found.recorded_key_store(),
+            keys_fault=found.keys_fault,
             progress=lambda done: progress.at(done, total),
         )
 
