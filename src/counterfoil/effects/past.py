@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from counterfoil.effects.attempt import NEVER_SENT
 from counterfoil.effects.refusals import is_refusal
 from counterfoil.effects.rows import EFFECTS
-from counterfoil.effects.standing import Standing, effect_now
+from counterfoil.effects.standing import Standing, effect_now, pointed_event, row_differs
 from counterfoil.effects.state import move_of
 from counterfoil.flow.event import Event
-from counterfoil.flow.requests import Events, Flow, Read, Rows
+from counterfoil.flow.requests import Flow, Read, Rows
 from counterfoil.store.rows import Key, Row
 
 if TYPE_CHECKING:
     from counterfoil.flow.context import RunScope
 
 PAGE_ROWS = 500
+
+DECIDING: Final = frozenset({"effect.observed", "effect.late_observed", "effect.settled"})
+"""Types of the events that end an effect's doubt."""
 
 
 @dataclass(slots=True)
@@ -72,7 +75,7 @@ class Past:
             self._proposed.add(data["effect_id"])
         elif event.type == "effect.repeated":
             self.calls(data["effect_id"]).repeats += 1
-        elif event.type in ("effect.observed", "effect.late_observed", "effect.settled"):
+        elif event.type in DECIDING:
             calls = self.calls(data["effect_id"])
             move = move_of(event.type, data)
             if move is None or move.to == "unknown" or calls.decided is not None:
@@ -137,14 +140,17 @@ class Past:
         return effect_id in self._live
 
     def decision(self, effect: Standing) -> Flow[Event]:
-        """The event that decided the outcome."""
+        """The event that decided the outcome. Raises ``RowsDiffer`` when the row points to anything else."""
         sequence = effect.outcome_sequence
-        assert sequence is not None, "a decided effect names the event that decided it"
+        if sequence is None:
+            raise row_differs(effect, sequence, "a decided effect has one")
         calls = self._calls.get(effect.effect_id)
         if calls is not None and calls.decided is not None and calls.decided.sequence == sequence:
             return calls.decided
-        found: list[Event] = yield Read(Events(effect.stream_id, after=sequence - 1, limit=1))
-        return found[0]
+        event = yield from pointed_event(effect, sequence, DECIDING)
+        if event.data.get("outcome") != effect.outcome:
+            raise row_differs(effect, sequence, f"it says {event.data.get('outcome')}, not {effect.outcome}")
+        return event
 
 
 def _effects_of(stream_id: str, run_id: str) -> Flow[dict[str, Standing]]:

@@ -31,7 +31,7 @@ from counterfoil.effects.resolve import Parked, first_case, resolve, waiting_for
 from counterfoil.effects.rows import EFFECT_KEYS
 from counterfoil.effects.standing import KeyStanding, Standing, effect_now, key_now
 from counterfoil.effects.state import FINAL, IN_DOUBT, IN_REVIEW, OPEN
-from counterfoil.errors import EffectInFlight, Fenced, GuardFailed, IdempotencyConflict
+from counterfoil.errors import EffectInFlight, Fenced, GuardFailed, IdempotencyConflict, RowsDiffer
 from counterfoil.flow.context import RunScope, step_path
 from counterfoil.flow.requests import Flow, NewId
 from counterfoil.store.rows import Absent, Guard
@@ -304,7 +304,12 @@ def _key_taken(asked: Asked, key: KeyStanding) -> Flow[Any]:
             tool=asked.tool.name,
         )
     effect = yield from effect_now(key.effect_id)
-    assert effect is not None, "a key is bound in the append that makes its effect"
+    if effect is None:
+        # A key is bound in the append that makes its effect, so this row was lost since.
+        raise RowsDiffer(
+            f"the key of this {asked.tool.name} call belongs to effect {key.effect_id}, which has no row",
+            effect_id=key.effect_id,
+        )
     return (yield from _on_record(asked, effect))
 
 

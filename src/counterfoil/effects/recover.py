@@ -13,12 +13,11 @@ from counterfoil.effects.handle import Handle
 from counterfoil.effects.permit import Permit
 from counterfoil.effects.resolve import Parked, first_case, resolve
 from counterfoil.effects.rows import EFFECTS
-from counterfoil.effects.standing import Standing, effect_now
+from counterfoil.effects.standing import Standing, effect_now, pointed_event
 from counterfoil.effects.state import IN_DOUBT
 from counterfoil.errors import Fenced, GuardFailed, InputError
 from counterfoil.flow.context import RunScope
-from counterfoil.flow.event import Event
-from counterfoil.flow.requests import Events, Flow, Now, Read
+from counterfoil.flow.requests import Flow, Now
 from counterfoil.store.rows import Row, RowIs
 
 if TYPE_CHECKING:
@@ -55,14 +54,14 @@ def recover_effect(row: Row, tool: Tool[..., Any] | None, scope: RunScope) -> Fl
     now: int = yield Now()
     if effect.deadline_ms is not None and now < effect.deadline_ms:
         return Recovered(effect_id, "left", effect.state, "its call may be under way until its deadline")
-    found: list[Event] = yield Read(Events(effect.stream_id, after=effect.first_sequence - 1, limit=1))
-    content = found[0].content_or_none()
+    intended = yield from pointed_event(effect, effect.first_sequence, {"effect.intended"})
+    content = intended.content_or_none()
     if content is None:
         return (yield from _ask(scope, effect, "key_missing"))
     if tool is None:
         return (yield from _without_tool(scope, effect))
     try:
-        work = _work(scope, effect, tool, content, found[0].data.get("approval_id"))
+        work = _work(scope, effect, tool, content, intended.data.get("approval_id"))
     except InputError:
         return (yield from _ask(scope, effect, "schema_changed"))
     return (yield from _resolved(work))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Self, cast
 
@@ -10,7 +10,9 @@ from counterfoil.effects.decide import ReviewCause
 from counterfoil.effects.doubt import DoubtKind
 from counterfoil.effects.rows import EFFECT_KEYS, EFFECTS, REVIEWS
 from counterfoil.effects.state import EffectState
-from counterfoil.flow.requests import Flow, Read, RowOf
+from counterfoil.errors import RowsDiffer
+from counterfoil.flow.event import Event
+from counterfoil.flow.requests import Events, Flow, Read, RowOf
 from counterfoil.store.rows import Key, RowIs
 
 
@@ -83,6 +85,30 @@ def effect_now(effect_id: str) -> Flow[Standing | None]:
     """The effect as it stands in the ledger, or None."""
     row = yield Read(RowOf(EFFECTS.name, (effect_id,)))
     return None if row is None else Standing.of(row)
+
+
+def pointed_event(effect: Standing, sequence: int, types: Collection[str]) -> Flow[Event]:
+    """The event of this effect that its row points to, and no other: a row is only a copy of what events say.
+
+    Raises :class:`counterfoil.errors.RowsDiffer` when another event stands there, or none.
+    """
+    found: list[Event] = yield Read(Events(effect.stream_id, after=sequence - 1, limit=1))
+    if not found or found[0].sequence != sequence:
+        raise row_differs(effect, sequence, "there is none")
+    event = found[0]
+    if event.type not in types or event.data.get("effect_id") != effect.effect_id:
+        raise row_differs(effect, sequence, f"it is another one ({event.type})")
+    return event
+
+
+def row_differs(effect: Standing, sequence: int | None, wrong: str) -> RowsDiffer:
+    """The error for a row that points to what is not there."""
+    return RowsDiffer(
+        f"the row of effect {effect.effect_id} points to event {sequence} of {effect.stream_id}, and {wrong}",
+        effect_id=effect.effect_id,
+        stream_id=effect.stream_id,
+        sequence=sequence,
+    )
 
 
 def key_now(key: Key) -> Flow[KeyStanding | None]:

@@ -40,6 +40,7 @@ from counterfoil.errors.alarms import (
     ChainBroken,
     ContentDamaged,
     KeyDamaged,
+    RowsDiffer,
 )
 from counterfoil.errors.base import (
     AccessError,
@@ -193,6 +194,7 @@ __all__ = [
     "Rejected",
     "ResultNotKept",
     "ReviewNotFound",
+    "RowsDiffer",
     "RunBusy",
     "RunCancelled",
     "RunClosed",

@@ -17,6 +17,15 @@ class KeyDamaged(IntegrityError):
     code = "key_damaged"
 
 
+class RowsDiffer(IntegrityError):
+    """A derived row does not agree with the events it is made of; nothing was done on its word."""
+
+    code = "rows_differ"
+    default_hint = (
+        "run `counterfoil verify`, then `counterfoil rebuild`, which makes the rows again from the events"
+    )
+
+
 class ChainBroken(IntegrityError):
     """An append met a head that its own stream does not support."""
 

@@ -24,7 +24,9 @@ class StoreFull(StoreError):
 
     code = "store_full"
     retryable = True
-    default_hint = "free space, then try again with the same event ids"
+    default_hint = (
+        "free space, then run the same code again; an append is handed over again with the same event ids"
+    )
 
 
 class StoreIO(StoreError):

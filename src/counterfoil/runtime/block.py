@@ -18,6 +18,7 @@ from counterfoil.errors import (
     RunCancelled,
     RunStopped,
     RunSuspended,
+    RunWaiting,
 )
 from counterfoil.errors.base import text_of
 from counterfoil.flow.context import LEASE_MARGIN_MS, RunScope
@@ -113,7 +114,7 @@ def leave(
         impatient = _wait_idle(scope)
         left = drive(_left_flow(scope, closing, ending), host.ports)
     except BaseException as failure:  # noqa: BLE001 - whatever it is, it is raised again below
-        _not_recorded(closing, failure)
+        _not_recorded(spec, scope, closing, failure)
     finally:
         _give_up(host, scope)
     outcome.terminal = left.terminal if isinstance(left, Ended) else None
@@ -145,7 +146,7 @@ async def leave_async(
     try:
         left = await _to_the_end(closed())
     except BaseException as failure:  # noqa: BLE001 - whatever it is, it is raised again below
-        _not_recorded(closing, failure)
+        _not_recorded(spec, scope, closing, failure)
     finally:
         _give_up(host, scope)
     _tell(spec, scope, closing, left)
@@ -225,12 +226,26 @@ def _stopped(reason: RunCancelled) -> Exception:
     return RunStopped(str(reason), hint="its record says how far it came", terminal=reason.terminal)
 
 
-def _not_recorded(closing: _Closing, failure: BaseException) -> NoReturn:
-    """The end could not be recorded: what left the block goes on, with a note, else the failure itself."""
-    if closing.error is None or isinstance(closing.error, RunSuspended):
+def _not_recorded(spec: RunSpec, scope: RunScope, closing: _Closing, failure: BaseException) -> NoReturn:
+    """The end could not be recorded: what left the block goes on, with a note, else the failure itself.
+
+    A run that was parked says so all the same: that an effect is in doubt is more than that a disk is full.
+    """
+    error, reason = closing.error, closing.reason
+    told = isinstance(failure, CounterfoilError) and not isinstance(error, _FROM_OUTSIDE)
+    if isinstance(reason, RunSuspended) and told:
+        said = f"{reason}; that the run waits could not be recorded either: {text_of(failure)}"
+        raise _waiting_unrecorded(spec, scope, reason, said) from failure
+    if error is None or isinstance(error, RunSuspended):
         raise failure
-    closing.error.add_note(f"counterfoil: the end of the run could not be recorded: {text_of(failure)}")
-    raise closing.error
+    error.add_note(f"counterfoil: the end of the run could not be recorded: {text_of(failure)}")
+    raise error
+
+
+def _waiting_unrecorded(spec: RunSpec, scope: RunScope, reason: RunSuspended, why: str) -> RunWaiting:
+    told = waiting(scope.run_id, reason.waits_for, suspension_cause(reason), place=spec.place, why=why)
+    told.hint = f"mend the ledger first; {told.hint}"
+    return told
 
 
 def _give_up(host: RunHost, scope: RunScope) -> None:

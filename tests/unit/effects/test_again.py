@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import enum
+from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 
+from counterfoil.client.ledger import Ledger
 from counterfoil.effects import by_key, by_repeating, by_review, effect
 from counterfoil.errors import (
     EffectError,
@@ -14,6 +17,7 @@ from counterfoil.errors import (
     IdempotencyConflict,
     NotDone,
     Rejected,
+    RowsDiffer,
     RunClosed,
     RunSuspended,
     RunWaiting,
@@ -22,6 +26,10 @@ from counterfoil.testing.truth import check_truth
 
 EFFECT_EVENTS = {"effect.intended", "effect.observed", "effect.repeated", "retry.decided"}
 WAIT = RunSuspended("the run stops here and is entered again", cause="input")
+
+
+class Gone(BaseException):
+    """The worker is gone in the middle of a call."""
 
 
 class Counter:
@@ -439,3 +447,72 @@ def test_a_key_whose_record_was_erased_is_never_sent_again(world, declare):
     with run(world.open(), "m2", "other"), pytest.raises(IdempotencyConflict, match="erased"):
         act("o-1")
     assert counter.calls == 1
+
+
+# ---- a row that points elsewhere -----------------------------------------------------------------------------------------
+
+
+class Edited:
+    """A store whose rows of effects have been changed by hand."""
+
+    def __init__(self, store, **changes):
+        self._store = store
+        self._changes = changes
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+    def get(self, table, key):
+        return self._edit(table, self._store.get(table, key))
+
+    def select(self, table, *rest, **more):
+        return [self._edit(table, row) for row in self._store.select(table, *rest, **more)]
+
+    def _edit(self, table, row):
+        if table != "effects" or row is None:
+            return row
+        return None if self._changes.get("lost") else {**row, **self._changes}
+
+
+def edited(world, **changes):
+    world.open()
+    parts = replace(world._shared, store=Edited(world._shared.store, **changes))
+    return Ledger(parts, tenant="default", content=None, clock=world.clock, ids=world.ids)
+
+
+@pytest.mark.parametrize(
+    "changes,said",
+    [
+        ({"outcome_sequence": 4}, "another one"),
+        ({"outcome_sequence": 7}, "another one"),
+        ({"outcome_sequence": 9_999}, "there is none"),
+        ({"outcome_sequence": None}, "a decided effect has one"),
+        ({"outcome": "rejected"}, "it says succeeded, not rejected"),
+        ({"lost": True}, "has no row"),
+    ],
+    ids=str,
+)
+def test_what_a_row_says_against_its_events_is_not_handed_out_and_nothing_is_sent(
+    world, declare, changes, said
+):
+    counter = Counter()
+    with run(world.open()):
+        declare(counter, key=by_order)("o-1")
+        declare(counter, key=by_order)("o-2")
+    ledger = edited(world, **changes)
+    with pytest.raises(RowsDiffer, match=said) as differs, run(ledger, "m2", "other"):
+        declare(counter, key=by_order)("o-1")
+    assert "counterfoil rebuild" in differs.value.hint
+    assert counter.calls == 2
+
+
+def test_recovery_does_not_follow_a_row_that_points_elsewhere_and_says_so(world, declare):
+    def gone():
+        raise Gone
+
+    with suppress(Gone), run(world.open()):
+        declare(gone, key=by_order)("o-1")
+    world.time_passes()
+    (report,) = edited(world, first_sequence=1).recover().effects
+    assert report.done == "left"
+    assert "another one" in report.why

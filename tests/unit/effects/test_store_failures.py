@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
@@ -117,6 +118,60 @@ def test_what_happened_but_cannot_be_recorded_parks_the_run(failing, provider, w
     with run(ledger):
         assert pay("o-1")["id"] == "re_1"
     assert len(provider.requests) == 1
+
+
+class Full(Failing):
+    """A disk on which nothing fits from the observation on."""
+
+    def _fails(self, units):
+        if super()._fails(units):
+            self.event_type = None
+        return self.event_type is None and self.times > 0
+
+
+@pytest.fixture
+def full(world):
+    """A worker's handle on a disk that is full once the money is out."""
+    store = Full(world.open().store)
+    store.event_type, store.times = "effect.observed", 99
+    parts = replace(world._shared, store=store)
+    return Ledger(parts, tenant="default", content=None, clock=world.clock, ids=world.ids)
+
+
+def check_names_the_doubt(waiting, ledger):
+    (effect,) = ledger.effects()
+    assert waiting.waits_for == (effect["effect_id"],)
+    for part in (effect["effect_id"], "tool pay", "in doubt", "no space left"):
+        assert part in waiting.message
+    assert "counterfoil recover" in waiting.hint
+    assert "event id" not in waiting.hint
+    assert isinstance(waiting.__cause__, StoreFull)
+
+
+def test_a_disk_that_is_full_after_the_money_went_out_leaves_no_doubt_about_the_doubt(full, provider):
+    pay = declare(provider, by_key())
+    with pytest.raises(RunWaiting) as waiting, run(full):
+        pay("o-1")
+    check_names_the_doubt(waiting.value, full)
+
+
+def test_a_full_disk_says_the_same_when_the_suspension_was_swallowed(full, provider):
+    pay = declare(provider, by_key())
+    with pytest.raises(RunWaiting) as waiting, run(full), suppress(BaseException):
+        pay("o-1")
+    check_names_the_doubt(waiting.value, full)
+
+
+def test_a_full_disk_says_the_same_in_async_code(full, provider):
+    pay = declare(provider, by_key())
+
+    async def work():
+        async with run(full):
+            await pay.acall("o-1")
+
+    with pytest.raises(RunWaiting) as waiting:
+        asyncio.run(work())
+    check_names_the_doubt(waiting.value, full)
 
 
 def test_a_failure_that_will_not_pass_is_not_tried_again(failing, provider):
