@@ -25,7 +25,7 @@ from counterfoil.adapters.postgres.place import PostgresPlace
 from counterfoil.adapters.postgres.plan import Job, merged
 from counterfoil.adapters.postgres.tables import RowTables
 from counterfoil.adapters.postgres.transaction import WriteTransaction
-from counterfoil.errors import AppendTimeout, CounterfoilError, StoreClosed, StoreError
+from counterfoil.errors import AppendTimeout, CounterfoilError, StoreError
 from counterfoil.store.unit import Outcome, Receipt, Refusal
 
 T = TypeVar("T")
@@ -254,8 +254,6 @@ class Engine:
     # ---- the connection ------------------------------------------------------------------------------------------
 
     def _ready(self, give_up_at: float) -> BoundedConnection:
-        if self._closing.is_set():
-            raise StoreClosed("the store is closed", hint="open the ledger again")
         connection = self._connection
         if connection is None or connection.closed:
             connection = self._connection = connect(
@@ -283,8 +281,8 @@ class Engine:
         if connection is not None:
             close_quietly(connection)
 
-    def stop(self) -> None:
-        """Let a call that waits for a better moment give up now."""
+    def hurry(self) -> None:
+        """From now on whatever fails is not tried again: the handle is being closed."""
         self._closing.set()
 
     def abandon(self) -> BoundedConnection | None:

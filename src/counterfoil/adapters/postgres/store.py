@@ -251,12 +251,13 @@ class PostgresStore(Reads):
         """See ``Store.close``."""
         if self._writer.foreign:
             return
+        if self._engine is not None:
+            self._engine.hurry()
         finished = self._writer.close()
         self._readers.close()
-        if self._engine is not None:
-            self._engine.stop()
-            if finished:
-                self._engine.drop()
+        # Whoever still writes needs what it writes with; the process lets go of it when it ends.
+        if self._engine is not None and finished:
+            self._engine.drop()
 
 
 _open: weakref.WeakSet[PostgresStore] = weakref.WeakSet()
