@@ -10,7 +10,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from counterfoil.client.ledger import Ledger, open  # noqa: A004 - the name that readers of `open` expect
+    from counterfoil.client.ledger import Ledger
+    from counterfoil.client.ledger import open as open  # noqa: A004 - public, although not in __all__
     from counterfoil.core.values import register
     from counterfoil.effects.doubt import (
         Absent,
@@ -62,9 +63,11 @@ __all__ = [
     "by_repeating",
     "by_review",
     "effect",
-    "open",
     "register",
 ]
+
+_PUBLIC = frozenset((*__all__, "open"))
+"""``open`` is called as ``counterfoil.open``: ``from counterfoil import *`` must leave the builtin in its place."""
 
 _HOME = {
     **dict.fromkeys(("Ledger", "open"), "counterfoil.client.ledger"),
@@ -81,7 +84,7 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
+    if name not in _PUBLIC:
         raise AttributeError(f"module 'counterfoil' has no attribute {name!r}")
     found = getattr(import_module(_HOME.get(name, "counterfoil.errors")), name)
     globals()[name] = found
@@ -89,4 +92,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *_PUBLIC})

@@ -167,3 +167,13 @@ def test_a_clear_ledger_says_that_whoever_reads_the_files_reads_it(shell):
 def test_the_mode_of_a_ledger_cannot_be_changed(shell):
     shell("init")
     assert shell("init", "--clear").code == 64
+
+
+def test_a_ledger_whose_key_store_is_gone_is_not_simply_there(shell):
+    shell("init")
+    (shell.place / "keys.db").unlink()
+    done = shell("init")
+    assert done.code == 77
+    assert "key store" in done.err
+    assert "is there already" not in done.out
+    assert not (shell.place / "keys.db").exists()

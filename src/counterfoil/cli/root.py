@@ -128,11 +128,16 @@ def _failure(error: BaseException) -> Failure:
             return usage_failure("a command is missing", "`counterfoil --help` lists them")
         case click.UsageError():
             where = error.ctx.command_path if error.ctx is not None else "counterfoil"
-            return usage_failure(error.format_message(), f"`{where} --help` says what it takes")
+            return usage_failure(_plain(error), f"`{where} --help` says what it takes")
         case click.ClickException():
-            return usage_failure(error.format_message())
+            return usage_failure(_plain(error))
         case _:
             return failure_of(error)
+
+
+def _plain(error: click.ClickException) -> str:
+    """What the library says, without the line breaks and tabs that it lists choices with."""
+    return " ".join(error.format_message().split())
 
 
 @click.group(

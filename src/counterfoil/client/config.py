@@ -64,15 +64,35 @@ def load_app(config: Config) -> str | None:
         return None
     if config.path is not None and str(config.path.parent) not in sys.path:
         sys.path.insert(0, str(config.path.parent))
+    hint = f"{config.path} names a module that Python can import from its directory"
+    return import_app(config.app, f"app = {config.app!r}", hint)
+
+
+def import_app(module: str, given: str, hint: str) -> str:
+    """Import the module that declares the tools; ``given`` is how it was named. Raises ``ConfigInvalid``.
+
+    Whatever the module raises is its own fault and is told as such, ``sys.exit`` too; Ctrl-C stays itself.
+    """
     try:
-        importlib.import_module(config.app)
-    except Exception as error:
+        importlib.import_module(module)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        if isinstance(error, SystemExit):
+            hint = f'{module} ends the program when it is imported: keep that behind `if __name__ == "__main__":`'
         raise ConfigInvalid(
-            f"app = {config.app!r} cannot be imported: {type(error).__name__}: {error}",
-            hint=f"{config.path} names a module that Python can import from its directory",
-            member="app",
+            f"{given} cannot be imported: {_told(error)}", hint=hint, member="app", module=module
         ) from error
-    return config.app
+    return module
+
+
+def _told(error: BaseException) -> str:
+    """The error by its kind and what it says, if it can say anything."""
+    try:
+        said = str(error)
+    except Exception:  # noqa: BLE001 - an error of the application whose text is broken too
+        said = ""
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
 
 
 def _check(path: Path, members: dict[str, Any]) -> None:
@@ -84,4 +104,4 @@ def _check(path: Path, members: dict[str, Any]) -> None:
                 member=name,
             )
         if not isinstance(value, _MEMBERS[name]) or not value:
-            raise ConfigInvalid(f"{name} in {path} is text", member=name)
+            raise ConfigInvalid(f"{name} in {path} must be text, and not empty", member=name)

@@ -104,3 +104,14 @@ def test_a_configuration_that_is_wrong_is_wrong_usage(shell):
     done = shell("ls", ledger=False)
     assert done.code == 64
     assert "ledgre" in done.err
+
+
+@pytest.mark.parametrize(
+    "words", [("review", "settle", "rev_x"), ("verify", "--level", "deep"), ("approve", "grant", "apr_x")]
+)
+def test_what_the_library_says_of_a_wrong_call_has_no_tabs_or_marks_of_them(shell, words):
+    done = shell(*words)
+    assert done.code == 64
+    assert "TAB" not in done.err
+    assert "\t" not in done.err
+    assert "\\t" not in shell(*words, "--json").out

@@ -60,6 +60,53 @@ def test_a_missing_file_is_named(tmp_path):
         read_config(tmp_path / "counterfoil.toml")
 
 
+class Speechless(BaseException):
+    """An error whose text cannot be had."""
+
+    def __str__(self):
+        raise ValueError
+
+
+RAISED = {
+    "import sys; sys.exit()": "SystemExit",
+    "import sys; sys.exit(3)": "SystemExit: 3",
+    "raise BaseException('odd')": "BaseException: odd",
+    "raise GeneratorExit": "GeneratorExit",
+    "from tests.unit.client.test_config import Speechless\nraise Speechless": "Speechless",
+    "x = (": "SyntaxError",
+}
+
+
+@pytest.mark.parametrize("source", RAISED)
+def test_whatever_an_app_raises_when_it_is_imported_is_named_with_its_module(tmp_path, monkeypatch, source):
+    (tmp_path / "raising_of_a_test.py").write_text(source + "\n")
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    with pytest.raises(ConfigInvalid) as refused:
+        load_app(read_config(write(tmp_path, 'app = "raising_of_a_test"')))
+    assert "raising_of_a_test" in refused.value.message
+    assert RAISED[source] in refused.value.message
+
+
+def test_an_app_that_ends_the_program_gets_the_advice_that_it_needs(tmp_path, monkeypatch):
+    (tmp_path / "ending_of_a_test.py").write_text("raise SystemExit(0)\n")
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    with pytest.raises(ConfigInvalid) as refused:
+        load_app(read_config(write(tmp_path, 'app = "ending_of_a_test"')))
+    assert "__main__" in refused.value.hint
+
+
+def test_ctrl_c_while_an_app_is_imported_stays_itself(tmp_path, monkeypatch):
+    (tmp_path / "interrupted_of_a_test.py").write_text("raise KeyboardInterrupt\n")
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    with pytest.raises(KeyboardInterrupt):
+        load_app(read_config(write(tmp_path, 'app = "interrupted_of_a_test"')))
+
+
+def test_a_member_that_is_no_text_is_told_what_it_must_be(tmp_path):
+    with pytest.raises(ConfigInvalid, match=r"app in .* must be text"):
+        read_config(write(tmp_path, "app = 5"))
+
+
 def test_an_app_that_cannot_be_imported_says_why(tmp_path, monkeypatch):
     (tmp_path / "broken_of_a_test.py").write_text("1 / 0\n")
     monkeypatch.setattr(sys, "path", list(sys.path))

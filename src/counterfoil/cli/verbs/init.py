@@ -40,6 +40,9 @@ def command(face: Face, directory: str | None, clear: bool, roles: bool) -> None
         raise click.UsageError("--roles is for a ledger on PostgreSQL; in a directory, files have owners")
     tenant = face.tenant or face.config.tenant
     with open_ledger(place, tenant=tenant, content="clear" if clear else None, clock=face.clock) as ledger:
+        if not ledger.created:
+            # One that is there and cannot be written is not simply there: it says what is missing.
+            ledger.check_writable()
         made = _make_roles(place) if roles else []
         if face.as_json:
             told = {

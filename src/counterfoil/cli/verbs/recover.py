@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +14,9 @@ from counterfoil.cli.face import Face
 from counterfoil.cli.options import face_options, pass_face
 from counterfoil.cli.render.recovered import recovered_lines
 from counterfoil.cli.shapes import row_json
-from counterfoil.client.config import load_app
+from counterfoil.client.config import import_app, load_app
 from counterfoil.core.ids import is_id
-from counterfoil.errors import ConfigInvalid, StreamNotFound
+from counterfoil.errors import StreamNotFound
 from counterfoil.runtime.recover import EffectReport, RecoveryReport
 
 if TYPE_CHECKING:
@@ -55,15 +54,8 @@ def _load(face: Face, app: str | None) -> str | None:
     here = str((face.directory or Path.cwd()).resolve())
     if here not in sys.path:
         sys.path.insert(0, here)
-    try:
-        import_module(app)
-    except Exception as error:
-        raise ConfigInvalid(
-            f"--app {app} cannot be imported: {type(error).__name__}: {error}",
-            hint="name a module that Python can import from this directory, such as shop.agents",
-            member="app",
-        ) from error
-    return app
+    hint = "name a module that Python can import from this directory, such as shop.agents"
+    return import_app(app, f"--app {app}", hint)
 
 
 def _id(ledger: Ledger, name: str) -> str:
