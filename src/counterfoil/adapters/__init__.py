@@ -1,1 +1,1 @@
-"""The engines behind the store contract: memory and SQLite, and what they need of a file system."""
+"""The engines behind the store contract: memory, SQLite and PostgreSQL, and what they need of a file system."""
