@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from counterfoil.effects import by_key, by_lookup, effect
 from counterfoil.effects.registry import own_tools
 from counterfoil.errors import CounterfoilError, StoreError
+from counterfoil.flow.requests import RowOf
 from counterfoil.testing.crash import World
 from counterfoil.testing.provider import FakeProvider
 from counterfoil.testing.truth import check_truth
@@ -177,3 +179,25 @@ def test_a_run_goes_through_a_pooler_in_transaction_mode(pooler, provider, world
     pay = declare(provider, by_lookup(provider.find))
     work(world.open(), pay)
     check_ended_well(world, provider)
+
+
+def test_an_event_loop_goes_on_while_a_server_that_froze_is_asked(cluster, world_at):
+    world = world_at(**HASTY)
+    ports = world.open().ports
+    ticks = 0
+
+    async def tick():
+        nonlocal ticks
+        while True:
+            await asyncio.sleep(0.01)
+            ticks += 1
+
+    async def ask():
+        beside = asyncio.create_task(tick())
+        with pytest.raises(StoreError):
+            await ports.aread(RowOf("runs", ("run_none",)))
+        beside.cancel()
+
+    with cluster.frozen():
+        asyncio.run(ask())
+    assert ticks > 10

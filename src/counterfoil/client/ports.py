@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import Iterator, Sequence
 from concurrent.futures import TimeoutError as FutureTimeout
@@ -40,6 +41,9 @@ APPEND_DEADLINE_S = 60.0
 
 PAGE_EVENTS = 500
 
+REMOTE_ENGINES = frozenset({"postgresql"})
+"""Engines that answer over a network: an event loop does not wait for them."""
+
 GENESES_KEPT_MAX = 4096
 """Parsed genesis texts kept at once; beyond it the cache starts anew."""
 
@@ -69,6 +73,7 @@ class LedgerPorts:
         self._genesis: dict[str, Genesis] = {}
         self._rows_of = _rows_by_type(features)
         self._appender = AsyncAppender(store)
+        self._remote = store.capabilities.engine in REMOTE_ENGINES
 
     @property
     def tenant(self) -> str:
@@ -154,7 +159,9 @@ class LedgerPorts:
                 assert_never(query)
 
     async def aread(self, query: Query) -> Any:
-        """As :meth:`read`. An embedded store answers in microseconds, so the loop is not left for it."""
+        """As :meth:`read`. An embedded store answers in microseconds, so the loop is not left for it; a server's is."""
+        if self._remote:
+            return await asyncio.to_thread(self.read, query)
         return self.read(query)
 
     def events(self, query: Events) -> Iterator[Event]:
