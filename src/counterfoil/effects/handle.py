@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from counterfoil.flow.lanes import in_main_lane
 from counterfoil.flow.requests import Call, Flow, Wait
+
+_performing: ContextVar[tuple[Handle, ...]] = ContextVar("counterfoil_performing", default=())
 
 
 class Handle:
@@ -18,15 +22,37 @@ class Handle:
     everywhere else it sees ``left`` before it begins the next thing.
     """
 
-    __slots__ = ("_waiting", "flight", "in_main_lane", "left")
+    __slots__ = ("_waiting", "flight", "in_main_lane", "left", "outer", "own_task")
 
-    def __init__(self) -> None:
+    def __init__(self, *, own_task: bool = False) -> None:
         self.left: bool = False
+        self.own_task: bool = own_task
+        """Whether the perform is a task of its own, so that its waiting holds up nobody."""
+        self.outer: tuple[Handle, ...] = _performing.get()
+        """The performs whose tools this call was made from."""
         self._waiting = False
         self.in_main_lane: bool = in_main_lane()
         """Whether the call was made where order means something: there it is also known by its place."""
         self.flight: ExitStack[bool | None] = ExitStack()
         """Holds the run's count of this call; taken over by whoever goes on watching it."""
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """What is called inside was called from this perform's tool."""
+        token = _performing.set((*self.outer, self))
+        try:
+            yield
+        finally:
+            _performing.reset(token)
+
+    def may_wait_for(self, others: Iterable[Handle]) -> bool:
+        """Whether waiting for these performs can end.
+
+        It cannot from inside the tool of one of them, nor where it would hold up the event loop they may need.
+        """
+        if not set(self.outer).isdisjoint(others):
+            return False
+        return self.own_task or not _on_event_loop()
 
     def interruptibly(self, request: Call | Wait) -> Flow[Any]:
         """Yield a request during which the caller may leave at once."""
@@ -42,6 +68,14 @@ class Handle:
         if self._waiting:
             task.cancel()
         task.add_done_callback(_seen)
+
+
+def _on_event_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _seen(task: asyncio.Task[Any]) -> None:

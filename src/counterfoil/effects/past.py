@@ -15,6 +15,7 @@ from counterfoil.flow.requests import Flow, Read, Rows
 from counterfoil.store.rows import Key, Row
 
 if TYPE_CHECKING:
+    from counterfoil.effects.handle import Handle
     from counterfoil.flow.context import RunScope
 
 PAGE_ROWS = 500
@@ -27,8 +28,8 @@ DECIDING: Final = frozenset({"effect.observed", "effect.late_observed", "effect.
 class Calls:
     """Calls of one effect, in program order: first those that failed, then the one that was final, then repeats.
 
-    ``failures`` are the recorded ones of earlier entries, refusals among them; ``failed_here`` counts those of this
-    entry. ``denied_here`` counts calls of this entry that a person's denial answers without an event of the call's own.
+    ``failures`` and ``repeats`` are the recorded ones of earlier entries, refusals among the first; ``failed_here``
+    counts failures of this entry. ``denied_here`` counts calls of this entry that a person's denial answers without an event of the call's own.
     """
 
     failures: list[Event] = field(default_factory=list)
@@ -59,7 +60,7 @@ class Past:
         self._calls: dict[str, Calls] = {}
         self._begun: dict[str, str] = {}
         self._known: dict[str, Standing] | None = None
-        self._live: set[str] = set()
+        self._live: dict[str, list[Handle]] = {}
         self._own: set[str] = set()
         self._proposed: set[str] = set()
         for event in scope.history:
@@ -117,27 +118,27 @@ class Past:
             and known.state != "contradicted"
         )
 
-    def began(self, key_index: str, effect_id: str) -> None:
+    def began(self, key_index: str, effect_id: str, handle: Handle) -> None:
         """This entry intends the effect."""
         self._begun[key_index] = effect_id
-        self._live.add(effect_id)
+        self.resumed(effect_id, handle)
 
     def forget(self, key_index: str, effect_id: str) -> None:
         """The intention was refused: the key belongs to another effect."""
-        self._begun.pop(key_index, None)
-        self._live.discard(effect_id)
+        if self._begun.get(key_index) == effect_id:
+            del self._begun[key_index]
 
-    def resumed(self, effect_id: str) -> None:
-        """This entry is busy with the effect."""
-        self._live.add(effect_id)
+    def resumed(self, effect_id: str, handle: Handle) -> None:
+        """This perform is busy with the effect."""
+        self._live[effect_id] = [*self._live.get(effect_id, ()), handle]
 
-    def ended(self, effect_id: str) -> None:
-        """This entry is no longer busy with the effect."""
-        self._live.discard(effect_id)
+    def ended(self, effect_id: str, handle: Handle) -> None:
+        """This perform is no longer busy with the effect."""
+        self._live[effect_id] = [busy for busy in self._live.get(effect_id, ()) if busy is not handle]
 
-    def is_live(self, effect_id: str) -> bool:
-        """Whether another task or thread of this entry is busy with the effect right now."""
-        return effect_id in self._live
+    def live(self, effect_id: str) -> list[Handle]:
+        """The performs, in other tasks and threads of this entry, that are busy with the effect right now."""
+        return self._live.get(effect_id, [])
 
     def decision(self, effect: Standing) -> Flow[Event]:
         """The event that decided the outcome. Raises ``RowsDiffer`` when the row points to anything else."""

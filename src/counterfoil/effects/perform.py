@@ -32,12 +32,15 @@ from counterfoil.effects.rows import EFFECT_KEYS
 from counterfoil.effects.standing import KeyStanding, Standing, effect_now, key_now
 from counterfoil.effects.state import FINAL, IN_DOUBT, IN_REVIEW, OPEN
 from counterfoil.errors import EffectInFlight, Fenced, GuardFailed, IdempotencyConflict, RowsDiffer
-from counterfoil.flow.context import RunScope, step_path
-from counterfoil.flow.requests import Flow, NewId
+from counterfoil.flow.context import LEASE_MARGIN_MS, RunScope, step_path
+from counterfoil.flow.requests import Flow, NewId, Now, Wait
 from counterfoil.store.rows import Absent, Guard
 
 if TYPE_CHECKING:
     from counterfoil.effects.tool import Tool
+
+SIBLING_STEP_S = 0.02
+"""How often a call looks whether an equal call of the same run has come to its end."""
 
 SHOWN_DIGITS = 12
 """Of a digest in a message: enough to see that two differ."""
@@ -205,7 +208,7 @@ def _first_call(asked: Asked, *guards: Guard, takes_over: str | None = None) -> 
     permit = yield from permitted(asked)
     effect_id: str = permit.effect_id or (yield NewId("eff"))
     work = asked.work(effect_id, takes_over=takes_over, permit=permit)
-    asked.past.began(asked.identity.key_index, effect_id)
+    asked.past.began(asked.identity.key_index, effect_id, asked.handle)
     try:
         try:
             yield from intend(work, *guards)
@@ -216,7 +219,7 @@ def _first_call(asked: Asked, *guards: Guard, takes_over: str | None = None) -> 
         else:
             return (yield from _carry_out(asked, work))
     finally:
-        asked.past.ended(effect_id)
+        asked.past.ended(effect_id, asked.handle)
     if key is None:
         # The approval was taken back, or used elsewhere, at the last moment: look again.
         return (yield from _first_call(asked, *guards, takes_over=takes_over))
@@ -347,13 +350,37 @@ def _own(asked: Asked, effect: Standing) -> Flow[Any]:
         return answer_of_event(failure)
     if effect.state in FINAL:
         return (yield from _answer(asked, effect, silent=asked.number <= calls.answered))
-    if asked.past.is_live(effect.effect_id):
-        raise _in_flight(asked, effect)
+    if asked.past.live(effect.effect_id):
+        return (yield from _with_sibling(asked, effect))
     if effect.state == "failed":
         return (yield from _next_attempt(asked, effect))
     if effect.state in IN_DOUBT:
         return (yield from _end_doubt(asked, _taken_up(asked, effect)))
     raise _parked(asked, _taken_up(asked, effect), waiting_for(effect.effect_id, effect))
+
+
+def _with_sibling(asked: Asked, effect: Standing) -> Flow[Any]:
+    """Another task or thread of this run is busy with the effect: what comes of it is this call's answer too.
+
+    Bounded by the effect's deadline; then, and where waiting could not end, the caller is told that it is in flight.
+    """
+    while busy := asked.past.live(effect.effect_id):
+        now: int = yield Now()
+        if _overdue(effect, now):
+            # A further attempt under the doubt rule has a deadline of its own.
+            effect = (yield from effect_now(effect.effect_id)) or effect
+        if _overdue(effect, now) or not asked.handle.may_wait_for(busy):
+            raise _in_flight(asked, effect)
+        yield from asked.handle.interruptibly(Wait(SIBLING_STEP_S))
+        asked.scope.check()
+    effect = (yield from effect_now(effect.effect_id)) or effect
+    if effect.state in FINAL:
+        return (yield from _answer(asked, effect, silent=False))
+    return (yield from _on_record(asked, effect))
+
+
+def _overdue(effect: Standing, now_ms: int) -> bool:
+    return now_ms > (effect.deadline_ms or 0) + LEASE_MARGIN_MS
 
 
 def _taken_up(asked: Asked, effect: Standing) -> Work:
@@ -372,13 +399,13 @@ def _taken_up(asked: Asked, effect: Standing) -> Work:
 def _end_doubt(asked: Asked, work: Work) -> Flow[Any]:
     """An earlier entry of this run left it in doubt; this one holds the lease, so it follows the rule."""
     asked.scope.frontier(f"the outcome of effect {work.effect_id}")
-    asked.past.resumed(work.effect_id)
+    asked.past.resumed(work.effect_id, asked.handle)
     try:
         resolution = yield from resolve(work, first_case(work, ended=False))
     except Overtaken as other:
         return (yield from _elsewise(asked, work, other.effect))
     finally:
-        asked.past.ended(work.effect_id)
+        asked.past.ended(work.effect_id, asked.handle)
     return _handed_out(asked, work, resolution)
 
 
@@ -394,7 +421,7 @@ def _next_attempt(asked: Asked, effect: Standing) -> Flow[Any]:
         work = asked.work(effect.effect_id, permit=permit, attempt=effect.attempt, lookups=effect.lookups)
     work.attempt += 1
     work.doubt = asked.tool.doubt.kind
-    asked.past.resumed(work.effect_id)
+    asked.past.resumed(work.effect_id, asked.handle)
     try:
         try:
             yield from intend(work, *asked.may_follow(effect))
@@ -402,10 +429,12 @@ def _next_attempt(asked: Asked, effect: Standing) -> Flow[Any]:
         except GuardFailed as moved:
             if moved.fields["table"] == APPROVALS.name:
                 return (yield from _next_attempt(asked, effect))
-            raise _in_flight(asked, effect) from moved
-        return (yield from _carry_out(asked, work))
+        else:
+            return (yield from _carry_out(asked, work))
     finally:
-        asked.past.ended(work.effect_id)
+        asked.past.ended(work.effect_id, asked.handle)
+    # A sibling made the next attempt a moment before, or another run took the key over.
+    return (yield from _with_sibling(asked, effect))
 
 
 def _of_another_run(asked: Asked, effect: Standing) -> Flow[Any]:
@@ -430,7 +459,6 @@ def _answer(asked: Asked, effect: Standing, *, silent: bool) -> Flow[Any]:
             yield from append_patiently(append(asked.scope, (draft,)))
         except Fenced as fenced:
             raise asked.scope.latch(asked.scope.lost()) from fenced
-        asked.past.calls(effect.effect_id).repeats += 1
     event = yield from asked.past.decision(effect)
     return answer_of_event(event)
 

@@ -149,7 +149,7 @@ class Tool(Generic[P, R_co]):
     def _perform(self, scope: RunScope, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         handle = Handle()
         flow = self._flow(scope, args, kwargs, handle)
-        with handle.flight:
+        with handle.flight, handle.entered():
             handle.flight.enter_context(scope.in_flight(self._flight_name()))
             return drive(flow, scope.ports)
 
@@ -157,7 +157,7 @@ class Tool(Generic[P, R_co]):
         self, scope: RunScope, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> Any:
         """A task of the run's own: cancelling the caller neither tears it down nor loses what it learns (DESIGN 7)."""
-        handle = Handle()
+        handle = Handle(own_task=True)
         flow = self._flow(scope, args, kwargs, handle)
         task = asyncio.create_task(
             self._drive_in_flight(scope, flow, handle), name=f"counterfoil {self.name}"
@@ -170,7 +170,7 @@ class Tool(Generic[P, R_co]):
         return task.result()
 
     async def _drive_in_flight(self, scope: RunScope, flow: Flow[Any], handle: Handle) -> Any:
-        with handle.flight:
+        with handle.flight, handle.entered():
             handle.flight.enter_context(scope.in_flight(self._flight_name()))
             return await adrive(flow, scope.ports)
 

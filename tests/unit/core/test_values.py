@@ -375,3 +375,16 @@ def test_data_that_imitates_a_float_tag_is_not_compared_as_a_number():
 def test_floats_inside_tags_and_literals_are_compared_as_numbers():
     value = {"$x": [(1.0, {2.0})]}
     assert comparable(to_json(value)) == {"$literal": {"$x": [{"$tuple": [1.0, {"$set": [2.0]}]}]}}
+
+
+def test_a_class_whose_own_code_fails_to_take_it_apart_is_refused_by_path():
+    class Broken:
+        """Registered, and wrong about itself."""
+
+    def fail(_):
+        raise ZeroDivisionError
+
+    register(Broken, "test_values.Broken", encode=fail, decode=lambda _: Broken())
+    with pytest.raises(NotEncodable, match="ZeroDivisionError") as refused:
+        to_json({"a": [Broken()]})
+    assert refused.value.path == "$.a[0]"

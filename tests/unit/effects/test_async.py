@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+import counterfoil
 from counterfoil.effects import by_key, by_lookup, by_review, effect
 from counterfoil.errors import EffectInFlight, NoRun, RunSuspended, RunWaiting
 from counterfoil.flow import calls
@@ -82,14 +83,82 @@ def test_siblings_with_other_arguments_are_performed_side_by_side(ledger, pay, p
     check_truth(ledger)
 
 
-def test_a_sibling_with_the_same_arguments_is_told_that_the_effect_is_in_flight(ledger, pay, provider):
+def test_siblings_with_the_same_arguments_wait_for_the_one_that_acts_and_get_its_outcome(
+    ledger, pay, provider, told, world
+):
     async def work(_):
-        return await asyncio.gather(pay("o-1"), pay("o-1"), return_exceptions=True)
+        return await asyncio.gather(*(pay("o-1") for _ in range(8)))
 
-    first, second = inside(ledger, work)
-    assert first["id"] == "re_1"
-    assert isinstance(second, EffectInFlight)
+    assert [answer["id"] for answer in inside(ledger, work)] == ["re_1"] * 8
     assert provider.booked() == 1
+    assert told() == ["effect.intended", "effect.observed"] + ["effect.repeated"] * 7
+    assert [answer["id"] for answer in inside(world.open(), work)] == ["re_1"] * 8
+    assert len(told()) == 9
+    check_truth(ledger)
+
+
+def test_siblings_of_a_call_that_parks_the_run_are_parked_with_it(ledger, pay, provider):
+    provider.plan("answer_lost")
+
+    async def work(_):
+        return await asyncio.gather(*(pay("o-1") for _ in range(3)), return_exceptions=True)
+
+    with pytest.raises(RunWaiting):
+        inside(ledger, work)
+    assert len(provider.requests) == 1
+
+
+def test_siblings_of_a_call_that_was_not_done_try_again_one_after_the_other(ledger, pay, provider):
+    provider.plan("not_done", "not_done")
+
+    async def work(_):
+        return await asyncio.gather(*(pay("o-1") for _ in range(4)), return_exceptions=True)
+
+    answers = inside(ledger, work)
+    assert sorted(type(answer).__name__ for answer in answers) == ["NotDone", "NotDone", "dict", "dict"]
+    assert provider.booked() == 1
+    check_truth(ledger)
+
+
+def test_threads_with_the_same_arguments_wait_for_the_one_that_acts(tmp_path, pay_sync, provider):
+    provider.plan("slow")
+    with counterfoil.open(tmp_path / "ledger") as ledger, ThreadPoolExecutor(8) as pool:
+        with run(ledger) as entered:
+            paying = [pool.submit(entered.bind(pay_sync), "o-1") for _ in range(8)]
+            provider.wait_for_slow()
+            provider.answer_now()
+            assert [call.result(30)["id"] for call in paying] == ["re_1"] * 8
+        assert provider.booked() == 1
+        assert sum(event.type == "effect.repeated" for event in ledger.events("case")) == 7
+
+
+def test_a_call_of_itself_from_inside_a_tool_is_in_flight_and_waits_for_nothing(ledger):
+    told = []
+
+    @effect("again", version="1", touches={"money"}, doubt=by_review())
+    def again(order):
+        try:
+            again(order)
+        except EffectInFlight as error:
+            told.append(error)
+
+    with run(ledger):
+        again("o-1")
+    assert len(told) == 1
+
+
+def test_a_sync_call_on_the_event_loop_does_not_wait_for_a_task_of_that_loop(ledger, pay_sync, provider):
+    provider.plan("slow")
+
+    async def work(_):
+        paying = asyncio.ensure_future(pay_sync.acall("o-1"))
+        await asyncio.to_thread(provider.wait_for_slow)
+        with pytest.raises(EffectInFlight):
+            pay_sync("o-1")
+        provider.answer_now()
+        return await paying
+
+    assert inside(ledger, work)["id"] == "re_1"
 
 
 def test_a_sync_tool_can_be_awaited_without_holding_up_the_loop(ledger, pay_sync, provider):

@@ -41,7 +41,18 @@ def test_numbers_that_are_equal_are_the_same_arguments(one, other):
     assert arguments_of(amount=one) == arguments_of(amount=other)
 
 
-@pytest.mark.parametrize("one,other", [("40", 40), (Decimal(40), 40), (True, 1), (None, "null"), ([1], (1,))])
+@pytest.mark.parametrize(
+    "one,other",
+    [
+        ("40", 40),
+        (Decimal(40), 40),
+        (Decimal("40.0"), Decimal("40.00")),
+        (Decimal("4E+1"), Decimal(40)),
+        (True, 1),
+        (None, "null"),
+        ([1], (1,)),
+    ],
+)
 def test_values_that_only_look_alike_are_other_arguments(one, other):
     assert arguments_of(amount=one) != arguments_of(amount=other)
 
