@@ -174,7 +174,7 @@ def test_only_what_was_named_is_looked_at(world, ledger, provider):
 
 def test_a_name_that_names_nothing_is_not_found_before_anything_is_done(world, ledger, provider):
     killed_in_the_call(world, ledger, provider.tool())
-    with pytest.raises(NotFoundError, match="payment.lay"):
+    with pytest.raises(NotFoundError, match=r"payment\.lay"):
         world.worker().recover(only=["payment.pay", "payment.lay"])
     assert facts(ledger, "c", "effect.looked_up") == []
 
