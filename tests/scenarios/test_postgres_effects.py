@@ -9,7 +9,7 @@ import pytest
 
 from counterfoil.effects import by_key, by_lookup, effect
 from counterfoil.effects.registry import own_tools
-from counterfoil.errors import CounterfoilError, StoreError
+from counterfoil.errors import CounterfoilError, RunWaiting, StoreError
 from counterfoil.flow.requests import RowOf
 from counterfoil.testing.crash import World
 from counterfoil.testing.provider import FakeProvider
@@ -94,7 +94,7 @@ def test_a_server_that_freezes_while_the_money_moves_is_asked_again_and_the_prov
 
     pay = declare(provider, by_lookup(provider.find), freezing)
     ledger = world.open()
-    with frozen, pytest.raises(StoreError) as caught:
+    with frozen, pytest.raises(RunWaiting) as caught:
         work(ledger, pay)
     assert caught.value.retryable
     assert caught.value.hint
