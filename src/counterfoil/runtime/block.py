@@ -232,9 +232,12 @@ def _not_recorded(spec: RunSpec, scope: RunScope, closing: _Closing, failure: Ba
     A run that was parked says so all the same: that an effect is in doubt is more than that a disk is full.
     """
     error, reason = closing.error, closing.reason
-    told = isinstance(failure, CounterfoilError) and not isinstance(error, _FROM_OUTSIDE)
-    if isinstance(reason, RunSuspended) and told:
-        said = f"{reason}; that the run waits could not be recorded either: {text_of(failure)}"
+    if (
+        isinstance(reason, RunSuspended)
+        and isinstance(failure, CounterfoilError)
+        and not isinstance(error, _FROM_OUTSIDE)
+    ):
+        said = f"{reason}; that the run waits could not be recorded either: {failure.message}"
         raise _waiting_unrecorded(spec, scope, reason, said) from failure
     if error is None or isinstance(error, RunSuspended):
         raise failure

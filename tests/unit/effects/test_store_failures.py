@@ -144,7 +144,7 @@ def check_names_the_doubt(waiting, ledger):
     for part in (effect["effect_id"], "tool pay", "in doubt", "no space left"):
         assert part in waiting.message
     assert "counterfoil recover" in waiting.hint
-    assert "event id" not in waiting.hint
+    assert "event id" not in str(waiting)
     assert isinstance(waiting.__cause__, StoreFull)
 
 
