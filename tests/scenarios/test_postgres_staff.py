@@ -98,18 +98,13 @@ def test_init_prints_what_each_role_may_do(shop):
 
 
 def test_no_command_prints_a_password(shop, cluster):
-    for schema in (shop.schema, "nowhere"):
-        place = cluster.url(user="postgres:s3cret", schema=schema)
-        for words in (
-            ("ls",),
-            ("ls", "effects"),
-            ("review", "ls"),
-            ("verify",),
-            ("show", "nothing"),
-            ("recover", "--json"),
-        ):
-            ended = subprocess.run([*PROGRAM, *words, "--ledger", place], capture_output=True, text=True)
-            assert "s3cret" not in ended.stdout + ended.stderr
+    place = cluster.url(user="postgres:s3cret", schema=shop.schema)
+    nowhere = cluster.url(user="postgres:s3cret", schema="nowhere")
+    for words in (("ls", "effects"), ("review", "ls"), ("verify",), ("ls", "--ledger", nowhere)):
+        ended = subprocess.run(
+            [*PROGRAM, words[0], "--ledger", place, *words[1:]], capture_output=True, text=True
+        )
+        assert "s3cret" not in ended.stdout + ended.stderr
 
 
 def test_roles_are_for_servers(tmp_path):

@@ -6,7 +6,7 @@ import hashlib
 
 import pytest
 
-from tests.servers.cluster import Cluster, embedded, system
+from tests.servers.cluster import Cluster, embedded, roomy_memory, system
 from tests.servers.pooler import Pooler
 
 MAJORS = {"packaged": embedded, "system": system}
@@ -23,7 +23,7 @@ def clusters():
             binaries = MAJORS[kind]()
             if binaries is None:
                 pytest.fail(f"there are no {kind} PostgreSQL binaries; ./run test installs them")
-            started[kind] = Cluster(binaries).start()
+            started[kind] = Cluster(binaries, where=roomy_memory()).start()
         return started[kind]
 
     yield get
@@ -39,7 +39,7 @@ def cluster(clusters):
 
 @pytest.fixture
 def own_cluster():
-    """A server that a test may crash: after a crash a server syncs every file, and the shared one has thousands."""
+    """A server on disk that a test may crash: after a crash a server syncs every file, and the shared one has thousands."""
     made = Cluster(MAJORS["packaged"]()).start()
     yield made
     made.destroy()

@@ -114,6 +114,11 @@ def fetch(connection: BoundedConnection, sql: str, params: Params = ()) -> list[
     return run(connection, sql, params).fetchall()
 
 
+def run_all(connection: BoundedConnection, statements: Sequence[str]) -> None:
+    """Send statements without parameters in one go, inside the caller's transaction."""
+    connection.cursor().execute(";\n".join(statements).encode())
+
+
 def close_quietly(connection: BoundedConnection) -> None:
     """Close a connection that may be beyond help; never waits for the server."""
     with contextlib.suppress(psycopg.Error):

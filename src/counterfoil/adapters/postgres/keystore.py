@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 import psycopg
 
 from counterfoil.abc.keys import KeyRow, SubjectRow
-from counterfoil.adapters.postgres.connect import BoundedConnection, Params, Patience, fetch, run
+from counterfoil.adapters.postgres.connect import BoundedConnection, Params, Patience, fetch, run, run_all
 from counterfoil.adapters.postgres.keyschema import SCHEMA, TABLES, creation
 from counterfoil.adapters.postgres.migrate import alone, present
 from counterfoil.adapters.postgres.place import PostgresPlace, parse_place
@@ -308,8 +308,7 @@ def make_key_store(connection: BoundedConnection, place: PostgresPlace) -> None:
             f"the schema {place.keys_schema} holds tables of something else",
             hint="name another schema: ?schema=NAME",
         )
-    for statement in creation(place):
-        run(connection, statement)
+    run_all(connection, creation(place))
     for name, value in (("schema", str(SCHEMA)), ("store_id", secrets.token_hex(16))):
         run(connection, f"INSERT INTO {quoted(place.keys_schema)}.meta VALUES (%s, %s)", (name, value))
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import psycopg
 
-from counterfoil.adapters.postgres.connect import BoundedConnection, fetch, run
+from counterfoil.adapters.postgres.connect import BoundedConnection, fetch, run, run_all
 from counterfoil.adapters.postgres.feed import OFFSET_NAME
 from counterfoil.adapters.postgres.place import PostgresPlace
 from counterfoil.adapters.postgres.schema import SCHEMA, TABLES, creation, quoted
@@ -66,8 +66,7 @@ def make(
         if "meta" in present(connection, place.schema):
             return
         _refuse_foreign(connection, place)
-        for statement in creation(place.schema):
-            run(connection, statement)
+        run_all(connection, creation(place.schema))
         for name, value in (("schema", str(SCHEMA)), ("ledger_id", ledger_id), (OFFSET_NAME, "0")):
             run(connection, f"INSERT INTO {quoted(place.schema)}.meta VALUES (%s, %s)", (name, value))
         finish()

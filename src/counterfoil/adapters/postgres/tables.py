@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from counterfoil.adapters.memory.tables import Table
 from counterfoil.adapters.postgres.cells import given
-from counterfoil.adapters.postgres.connect import BoundedConnection, fetch, run
+from counterfoil.adapters.postgres.connect import BoundedConnection, fetch, run, run_all
 from counterfoil.adapters.postgres.paging import CASTS, Pages, listed, quote
 from counterfoil.adapters.postgres.roles import grant_rows
 from counterfoil.adapters.postgres.routines import row_routines
@@ -258,8 +258,7 @@ class RowTables:
         return {name: (version, spec, stale) for name, version, spec, stale in rows}
 
     def _make(self, connection: BoundedConnection, spec: TableSpec) -> None:
-        for statement in _create_statements(RowTable(spec, self.schema)):
-            run(connection, statement)
+        run_all(connection, _create_statements(RowTable(spec, self.schema)))
         grant_rows(connection, self.schema, PREFIX + spec.name)
 
     def _make_over(self, connection: BoundedConnection, spec: TableSpec, older: TableSpec | None) -> None:
