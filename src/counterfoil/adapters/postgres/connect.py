@@ -18,6 +18,7 @@ from counterfoil.adapters.postgres.place import ANSWER_S, WAIT_S, PostgresPlace
 CONNECT_S_MIN: Final = 2
 """libpq takes a shorter connect_timeout for this."""
 KEEPALIVE_S: Final = 10
+LONG_S: Final = 3600.0
 
 T = TypeVar("T")
 Params = Sequence[Any] | Mapping[str, Any]
@@ -34,23 +35,25 @@ class Patience:
         """The end of a call that begins now (``time.monotonic``)."""
         return time.monotonic() + self.wait_s
 
-    def answer(self, give_up_at: float = math.inf) -> float:
-        """The end of the wait for one answer inside such a call."""
-        return min(give_up_at, time.monotonic() + self.answer_s)
+    def long(self) -> float:
+        """The end of a call that handles everything a ledger holds: it may go on as long as there are answers."""
+        return time.monotonic() + LONG_S
 
 
 class BoundedConnection(psycopg.Connection[tuple[Any, ...]]):
-    """A connection whose every wait ends by ``give_up_at`` (``time.monotonic``), whatever the server does.
+    """A connection whose every wait ends after ``answer_s``, and by ``give_up_at`` (``time.monotonic``) at the latest.
 
     A connection that ran into its deadline is closed: an answer that comes later must not be taken for another's.
     """
 
+    answer_s: float = ANSWER_S
     give_up_at: float = math.inf
 
     def wait(self, gen: Generator[Any, Any, T], *args: Any, **options: Any) -> T:
         """See ``psycopg.Connection.wait``. Raises :class:`DeadlinePassed`."""
         try:
-            return super().wait(_until(gen, self.give_up_at), *args, **options)
+            until = min(self.give_up_at, time.monotonic() + self.answer_s)
+            return super().wait(_until(gen, until), *args, **options)
         except DeadlinePassed:
             self.pgconn.finish()
             raise
@@ -81,7 +84,7 @@ def connect(
     Nothing here outlives a transaction on the server: no session settings, no named statements, no locks, no
     LISTEN, so a pooler may give each transaction another server connection (INFRA 4).
     """
-    left_s = max(CONNECT_S_MIN, patience.answer(give_up_at) - time.monotonic())
+    left_s = max(CONNECT_S_MIN, min(patience.answer_s, give_up_at - time.monotonic()))
     options: dict[str, Any] = {
         "connect_timeout": math.ceil(left_s),
         "application_name": "counterfoil",
@@ -100,7 +103,7 @@ def connect(
         name: value for name, value in options.items() if name not in given or name == "connect_timeout"
     }
     connection = BoundedConnection.connect(place.conninfo, autocommit=True, prepare_threshold=None, **options)
-    connection.give_up_at = give_up_at
+    connection.answer_s, connection.give_up_at = patience.answer_s, give_up_at
     return connection
 
 

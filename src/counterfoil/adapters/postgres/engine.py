@@ -133,7 +133,7 @@ class Engine:
         may simply be run again. ``again=False``: it cannot be run twice at all. Raises AppendTimeout when the
         outcome stays unknown.
         """
-        give_up_at = self._patience.call()
+        give_up_at = self._patience.call() if again else self._patience.long()
 
         def once(connection: BoundedConnection, attempt: _Try) -> T:
             return self._transaction(connection, attempt, work, ())
@@ -263,7 +263,7 @@ class Engine:
             (setting,) = run(connection, "SELECT current_setting('synchronous_commit')").fetchone() or ("",)
             # Where the login's own default would not wait for the disk, only a transaction can say that it must.
             self._lone = setting not in ("off", "local")
-        connection.give_up_at = self._patience.answer(give_up_at)
+        connection.give_up_at = give_up_at
         if self._clock.stale:
             self._clock.measure(connection)
         return connection

@@ -242,7 +242,7 @@ class PostgresKeyStore:
     def _begin(self, *, create: bool) -> str:
         """Make the tables if told to, check that they are ours, and return the store's id."""
         with self._pool.translated() as connection:
-            connection.give_up_at = self._patience.call()
+            connection.give_up_at = self._patience.long()
             if create and "meta" not in present(connection, self._place.keys_schema):
                 with alone(connection, self._place):
                     make_key_store(connection, self._place)

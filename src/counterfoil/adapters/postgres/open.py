@@ -48,7 +48,7 @@ def open_postgres(
     notices: tuple[str, ...] = ()
     try:
         with readers.translated() as connection:
-            connection.give_up_at = patience.answer()
+            connection.give_up_at = patience.long()
             check_server(connection, place)
             if create and ledger_id is not None and not read_only:
                 make(connection, place, ledger_id, lambda: _finish(connection, place, declared, keys=keys))
@@ -76,7 +76,6 @@ def open_postgres(
         clock=dated,
         writer=writer,
         engine=engine,
-        patience=patience,
         notices=notices,
     )
 

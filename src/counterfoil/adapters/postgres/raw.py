@@ -8,7 +8,7 @@ from typing import Any, Final
 import psycopg
 
 from counterfoil.adapters.postgres.cells import stored_text
-from counterfoil.adapters.postgres.connect import BoundedConnection, Patience
+from counterfoil.adapters.postgres.connect import BoundedConnection
 from counterfoil.adapters.postgres.faults import translate
 from counterfoil.adapters.postgres.feed import position
 from counterfoil.adapters.postgres.read import PART_MAX, Query, Reads
@@ -32,11 +32,9 @@ class SnapshotReads(Reads):
         tables: RowTables,
         now_ms: Callable[[], int],
         connection: BoundedConnection,
-        patience: Patience,
     ) -> None:
         super().__init__(query, tables, now_ms)
         self._connection = connection
-        self._patience = patience
         self._cursors = 0
 
     def raw_events(self, stream_id: str, *, records: bool) -> Iterator[list[tuple[Any, ...]]]:
@@ -46,10 +44,8 @@ class SnapshotReads(Reads):
             # Its name is one of this transaction: a pooler never sees it outlive that.
             with self._connection.cursor(f"{CURSOR}_{self._cursors}") as cursor:
                 cursor.itersize = PAGE_ROWS_WITH_RECORDS if records else PAGE_ROWS
-                self._soon()
                 cursor.execute(self._raw(records=records).encode(), (stored_text(stream_id),), binary=True)
                 while True:
-                    self._soon()
                     page = cursor.fetchmany(cursor.itersize)
                     if not page:
                         return
@@ -68,6 +64,3 @@ class SnapshotReads(Reads):
             f" ON c.stream_id = e.stream_id AND c.seq = e.seq AND c.part BETWEEN 0 AND {PART_MAX}"
             " WHERE e.stream_id = %s ORDER BY e.seq, c.part"
         )
-
-    def _soon(self) -> None:
-        self._connection.give_up_at = self._patience.answer()

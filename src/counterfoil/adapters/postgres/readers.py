@@ -125,7 +125,7 @@ class Readers:
             connection = connect(
                 self._place, give_up_at=give_up_at, writable=self._writable, patience=self._patience
             )
-        connection.give_up_at = self._patience.answer(give_up_at)
+        connection.give_up_at = give_up_at
         return connection
 
     def _give(self, connection: BoundedConnection) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import weakref
@@ -17,7 +18,7 @@ from counterfoil.adapters.memory.tables import check_change
 from counterfoil.adapters.postgres import leases
 from counterfoil.adapters.postgres.cells import stored_text
 from counterfoil.adapters.postgres.clock import DatabaseClock
-from counterfoil.adapters.postgres.connect import BoundedConnection, Params, Patience, fetch, run
+from counterfoil.adapters.postgres.connect import LONG_S, BoundedConnection, Params, fetch, run
 from counterfoil.adapters.postgres.engine import Engine
 from counterfoil.adapters.postgres.faults import translate
 from counterfoil.adapters.postgres.place import PostgresPlace
@@ -53,7 +54,6 @@ class PostgresStore(Reads):
         clock: DatabaseClock,
         writer: GroupWriter[Job],
         engine: Engine | None,
-        patience: Patience,
         notices: tuple[str, ...] = (),
     ) -> None:
         super().__init__(self._ask, tables, clock.now_ms)
@@ -63,7 +63,6 @@ class PostgresStore(Reads):
         self._clock = clock
         self._writer = writer
         self._engine = engine
-        self._patience = patience
         self.notices = notices
         """What the server cannot keep as promised, in words; also logged as warnings."""
         _open.add(self)
@@ -202,7 +201,9 @@ class PostgresStore(Reads):
     ) -> T:
         """Run ``work`` as one transaction in the order of the queue; see ``Engine.transact``."""
         engine = self._writing()
-        return self._writer.call(lambda: engine.transact(work, landed, again=again)).result()
+        future = self._writer.call(lambda: engine.transact(work, landed, again=again))
+        # What handles all that a ledger holds may take longer than the writer's patience with one append.
+        return future.result() if again else future.result(LONG_S)
 
     def _writing(self) -> Engine:
         self._writer.check_usable()
@@ -225,20 +226,20 @@ class PostgresStore(Reads):
         """See ``Store.snapshot``: one read transaction. Keep it short: it holds back vacuum and other feeds."""
         self._writer.check_usable()
         with self._readers.translated() as connection:
+            # However long it lasts, each answer comes within the connection's own bound.
+            connection.give_up_at = math.inf
             run(connection, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             # A snapshot is taken by the first statement, not by BEGIN.
             fetch(connection, "SELECT 1 FROM pg_current_snapshot()")
 
             def ask(sql: str, params: Params) -> list[tuple[Any, ...]]:
                 self._writer.check_usable()
-                connection.give_up_at = self._patience.answer()
                 try:
                     return fetch(connection, sql, params)
                 except psycopg.Error as error:
                     raise translate(error, self._place.shown, "read") from error
 
-            yield SnapshotReads(ask, self._tables, self._clock.now_ms, connection, self._patience)
-            connection.give_up_at = self._patience.answer()
+            yield SnapshotReads(ask, self._tables, self._clock.now_ms, connection)
             if not connection.closed:
                 run(connection, "ROLLBACK")
 

@@ -219,6 +219,18 @@ def test_a_row_that_somebody_inserts_meanwhile_is_seen_on_the_second_try(ledger,
         assert store.get("thing", (f"same{n}",))["row_version"] == 2
 
 
+def test_rebuilding_rows_may_take_longer_than_a_call_as_long_as_the_server_answers(ledger, stream):
+    store, never = ledger.open(wait_s=0.2, answer_s=5), threading.Event()
+
+    def slowly():
+        for number in range(2):
+            never.wait(0.5)
+            yield thing(f"again {number}", stream)
+
+    store.rebuild_rows(stream.stream_id, slowly())
+    assert [row["thing_id"] for row in store.select("thing")] == ["again 0", "again 1"]
+
+
 # ---- refused connections ---------------------------------------------------------------------------------------------
 
 
