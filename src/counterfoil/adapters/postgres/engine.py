@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, TypeVar
+from typing import Final, Literal, TypeVar
 
 import psycopg
 
@@ -30,6 +30,8 @@ from counterfoil.store.unit import Outcome, Receipt, Refusal
 
 T = TypeVar("T")
 Work = Callable[[WriteTransaction], T]
+Again = Literal["always", "before_commit", "never"]
+"""When work may be run again: always (it is idempotent), while nothing was committed, or not (it uses something up)."""
 
 PAUSE_S: Final = 0.02
 PAUSE_S_MAX: Final = 1.0
@@ -89,6 +91,7 @@ class Engine:
         doubted: list[Outcome] = []
 
         def once(connection: BoundedConnection, attempt: _Try) -> list[Outcome]:
+            self._tables.check_writable()
             if len(jobs) == 1 and jobs[0].plain and self._lone and not doubted:
                 receipt = append_lone(
                     connection, self._heads, self._tables.schema, jobs[0], self._clock, attempt
@@ -125,32 +128,27 @@ class Engine:
         work: Work[T],
         landed: Callable[[T, BoundedConnection], bool] | None = None,
         *,
-        again: bool = True,
+        again: Again = "always",
     ) -> T:
         """Run ``work`` in one write transaction and commit it. What it raises leaves nothing behind.
 
-        ``landed`` tells of a commit whose answer was lost whether it was recorded; without it ``work`` is one that
-        may simply be run again. ``again=False``: it cannot be run twice at all. Raises AppendTimeout when the
-        outcome stays unknown.
+        ``landed`` tells of a commit whose answer was lost whether it was recorded; without it, ``again`` says when
+        ``work`` may be run a second time. Raises AppendTimeout when the outcome stays unknown.
         """
-        give_up_at = self._patience.call() if again else self._patience.long()
+        give_up_at = self._patience.call() if again == "always" else self._patience.long()
 
         def once(connection: BoundedConnection, attempt: _Try) -> T:
             return self._transaction(connection, attempt, work, ())
 
         while True:
             try:
-                return self._until(once, give_up_at, "write to", tries=None if again else 1)
+                return self._until(once, give_up_at, "write to", tries=1 if again == "never" else None)
             except Doubt as doubt:
                 answer: T = doubt.answer  # type: ignore[assignment]  # what ``work`` returned
                 if landed is not None and self._landed(landed, answer, give_up_at, doubt):
                     return answer
-                if landed is not None or not again or time.monotonic() >= give_up_at:
+                if landed is not None or again != "always" or time.monotonic() >= give_up_at:
                     raise self._unknown(doubt.error) from doubt
-
-    def ask(self, question: Callable[[BoundedConnection], T], doing: str) -> T:
-        """Run something that changes nothing, or a transaction of its own, on the writing connection."""
-        return self._until(lambda connection, _: question(connection), self._patience.call(), doing)
 
     def _landed(
         self,
@@ -167,8 +165,7 @@ class Engine:
     def _transaction(
         self, connection: BoundedConnection, attempt: _Try, work: Work[T], jobs: Sequence[Job]
     ) -> T:
-        if self._tables.newer:
-            self._tables.check_writable()
+        self._tables.check_writable()
         transaction = WriteTransaction(
             connection,
             self._tables.schema,

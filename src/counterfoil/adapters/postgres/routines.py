@@ -17,14 +17,14 @@ IDLE_MS: Final = 15_000
 ROUTINES: Final[dict[str, str]] = {
     # Locks the heads of these streams in the order of their ids, and then tells what decides about an append: each
     # stream that is there with its head, its last event and the clock, and which of these events are there (`event` not
-    # empty). Each statement sees what was committed before it began, so what was before the lock was given too.
+    # empty). `tables` changes when a row table is made or made over. Each statement sees what was committed before it began, so what was before the lock was given too.
     # The settings are this transaction's alone, since a pooler may give the next one another connection. No
     # statement_timeout: it would end the wait for a synchronous replica by a warning, and an acknowledged commit could
     # be lost (INFRA 2).
     "begin_append": f"""CREATE FUNCTION {{s}}.begin_append(
             lock_ms bigint, ids text[], of_streams text[], of_events text[]
         ) RETURNS TABLE (
-            clock_ms bigint, stream text, tenant text, genesis bytea, at_seq bigint, at_hash bytea, newest bigint,
+            clock_ms bigint, tables bigint, stream text, tenant text, genesis bytea, at_seq bigint, at_hash bytea, newest bigint,
             owner text, until bigint, last_seq bigint, last_hash bytea, event text, at_ms bigint, header bytea
         ) LANGUAGE plpgsql AS $$
         #variable_conflict use_column
@@ -36,7 +36,8 @@ ROUTINES: Final[dict[str, str]] = {
             END IF;
             PERFORM 1 FROM {{s}}.head h WHERE h.stream_id = ANY (ids) ORDER BY h.stream_id FOR UPDATE;
             RETURN QUERY
-                SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint, s.stream_id, s.tenant, s.genesis,
+                SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint,
+                    (SELECT sum(t.version) FROM {{s}}.row_table t)::bigint, s.stream_id, s.tenant, s.genesis,
                     h.seq, h.hash, h.token, h.lease_owner, h.lease_until, e.seq, e.hash,
                     NULL::text, NULL::bigint, NULL::bytea
                 FROM unnest(ids) AS w(stream_id)
@@ -47,7 +48,7 @@ ROUTINES: Final[dict[str, str]] = {
                 ) e ON true;
             IF cardinality(of_events) > 0 THEN
                 RETURN QUERY
-                    SELECT NULL::bigint, e.stream_id, NULL::text, NULL::bytea, e.seq, e.hash, NULL::bigint, NULL::text,
+                    SELECT NULL::bigint, NULL::bigint, e.stream_id, NULL::text, NULL::bytea, e.seq, e.hash, NULL::bigint, NULL::text,
                         NULL::bigint, NULL::bigint, NULL::bytea, e.event_id, e.recorded_at, e.header
                     FROM unnest(of_streams, of_events) AS w(stream_id, event_id)
                     JOIN {{s}}.event e ON e.stream_id = w.stream_id AND e.event_id = w.event_id;

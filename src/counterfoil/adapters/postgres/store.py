@@ -19,7 +19,7 @@ from counterfoil.adapters.postgres import leases
 from counterfoil.adapters.postgres.cells import stored_text
 from counterfoil.adapters.postgres.clock import DatabaseClock
 from counterfoil.adapters.postgres.connect import LONG_S, BoundedConnection, Params, fetch, run
-from counterfoil.adapters.postgres.engine import Engine
+from counterfoil.adapters.postgres.engine import Again, Engine
 from counterfoil.adapters.postgres.faults import translate
 from counterfoil.adapters.postgres.place import PostgresPlace
 from counterfoil.adapters.postgres.plan import Job, plan_unit, touched
@@ -155,7 +155,7 @@ class PostgresStore(Reads):
                 transaction.flush_rows()
             transaction.written = True
 
-        self._transact(work, again=False)
+        self._transact(work, again="never")
         if stream_id is None:
             self._tables.stale = frozenset()
 
@@ -190,20 +190,20 @@ class PostgresStore(Reads):
             transaction.forget(stream_id)
             return int(removed)
 
-        return self._transact(work, again=False)
+        return self._transact(work, again="before_commit")
 
     def _transact(
         self,
         work: Callable[[WriteTransaction], T],
         landed: Callable[[T, BoundedConnection], bool] | None = None,
         *,
-        again: bool = True,
+        again: Again = "always",
     ) -> T:
         """Run ``work`` as one transaction in the order of the queue; see ``Engine.transact``."""
         engine = self._writing()
         future = self._writer.call(lambda: engine.transact(work, landed, again=again))
         # What handles all that a ledger holds may take longer than the writer's patience with one append.
-        return future.result() if again else future.result(LONG_S)
+        return future.result() if again == "always" else future.result(LONG_S)
 
     def _writing(self) -> Engine:
         self._writer.check_usable()

@@ -187,6 +187,8 @@ class RowTables:
         self.by_name: dict[str, RowTable] = dict(self.declared)
         self.newer: dict[str, int] = {}
         self.stale: frozenset[str] = frozenset()
+        self.versions = 0
+        """The versions of all tables in the database added up: another sum than before means that one was changed."""
         self.empty: dict[str, Table] = {name: Table(table.spec) for name, table in self.by_name.items()}
 
     def table(self, name: str) -> RowTable:
@@ -211,6 +213,7 @@ class RowTables:
         """Take note of what the database holds."""
         held = self._held(connection)
         self.newer, stale = {}, set()
+        self.versions = sum(version for version, _, _ in held.values())
         for name, mine in self.declared.items():
             version, text, is_stale = held.get(name, (0, "", False))
             self.by_name[name] = mine

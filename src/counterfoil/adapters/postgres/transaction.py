@@ -60,6 +60,7 @@ class WriteTransaction:
         self._clock = now_ms
         self._lock_ms = max(1, int(answer_s * 1000 * LOCK_SHARE))
         self.now_ms = 0
+        self.tables_found = tables.versions
         self.heads: dict[str, HeadState] = {}
         self.recorded: Recorded = {}
         self.rows: dict[str, Table] = {}
@@ -96,16 +97,34 @@ class WriteTransaction:
                 rows[name] = run(connection, table.lock, (listed,))
         for row in told.fetchall():
             self._take(row)
+        if self.tables_found != self.tables.versions:
+            # A newer process has made tables, or made ours over, since this handle looked.
+            self.tables.load(connection)
+            self.tables.check_writable()
         for name, cursor in rows.items():
             self._take_rows(name, wanted[name], cursor.fetchall())
 
     def _take(self, row: tuple[Any, ...]) -> None:
-        clock_ms, stream_id, tenant, genesis, seq, digest, token, owner, until, last_seq, last_hash = row[:11]
+        (
+            clock_ms,
+            tables,
+            stream_id,
+            tenant,
+            genesis,
+            seq,
+            digest,
+            token,
+            owner,
+            until,
+            last_seq,
+            last_hash,
+        ) = row[:12]
         if clock_ms is None:
-            event_id, at_ms, header = row[11:]
+            event_id, at_ms, header = row[12:]
             self.recorded[stream_id, event_id] = Known(event_id, seq, at_ms, header, digest)
             return
         self.now_ms = clock_ms if self._clock is None else self._clock()
+        self.tables_found = tables or 0
         if stream_id is None:
             return
         # The head row is a copy, and an append onto a wrong copy would fork.

@@ -132,6 +132,22 @@ def test_an_older_process_reads_newer_rows_and_refuses_to_write(ledger, store, s
         older.claim(stream.stream_id, "me", 1, 0)
 
 
+def test_a_process_whose_tables_are_made_over_while_it_runs_refuses_to_write_from_then_on(
+    ledger, store, stream
+):
+    receipt(store, stream.unit(stream.event(), rows=(thing("before", stream),)))
+    ledger.open((WIDER,))
+    refusal(store, stream.unit(stream.event(), rows=(thing("after", stream),)), SchemaTooNew)
+    refusal(store, stream.unit(stream.event()), SchemaTooNew)
+    assert store.get("thing", ("before",))["size"] == 0
+
+
+def test_a_process_goes_on_when_another_one_brings_tables_of_its_own(ledger, store, stream):
+    later = TableSpec("later", (Column("name"), Column("stream_id")), key=("name",))
+    ledger.open((THING, later))
+    receipt(store, stream.unit(stream.event(), rows=(thing("after", stream),)))
+
+
 def test_other_columns_under_the_same_version_are_refused(ledger, store):
     changed = TableSpec("thing", (*THING.columns, Column("more")), key=THING.key, indexes=THING.indexes)
     with pytest.raises(ConfigInvalid, match="other columns"):
