@@ -133,11 +133,11 @@ def _create_statements(made_for: RowTable) -> list[str]:
     for name, names in spec.indexes.items():
         covered = ", ".join(f"{quote(n)} NULLS FIRST" for n in dict.fromkeys((*names, *spec.key)))
         made.append(f"CREATE INDEX {quote(_index_name(spec.name, name))} ON {table} ({covered})")
-    made += policy(schema, PREFIX + spec.name, _condition(spec, schema))
+    made += policy(schema, PREFIX + spec.name, row_condition(spec, schema))
     return made + row_routines(spec, table, made_for.routines)
 
 
-def _condition(spec: TableSpec, schema: str) -> str:
+def row_condition(spec: TableSpec, schema: str) -> str:
     """Who may see a row: by its tenant, by its stream's, else only who sees every tenant."""
     if any(column.name == "tenant" for column in spec.columns):
         return of_my_tenants(schema)

@@ -138,3 +138,11 @@ def test_a_login_with_every_tenant_sees_all_and_one_that_was_dismissed_nothing(l
     assert len(store.streams()) == 2
     ledger.behind(f"SELECT {{s}}.dismiss('{everyone}', '*')")
     assert store.streams() == []
+
+
+def test_every_table_of_the_product_tells_the_tenant_or_the_stream_of_its_rows():
+    from counterfoil.adapters.postgres.tables import row_condition
+    from counterfoil.client.features import TABLES
+
+    untold = [spec.name for spec in TABLES if row_condition(spec, "s").startswith("'*'")]
+    assert untold == []
