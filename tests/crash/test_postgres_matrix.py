@@ -26,7 +26,7 @@ def place(cluster, home):
 
 
 def some(points):
-    """A third of the points, before and after requests in turn: the rest is tried in memory."""
+    """A third of the points, before and after requests in turn: all of them are tried in memory."""
     return points[::3]
 
 
@@ -67,9 +67,15 @@ def test_wherever_asking_a_model_stops_it_is_asked_again_only_where_its_answer_i
 
 
 @pytest.mark.older_postgres
-@pytest.mark.parametrize(
-    "kind,rule", [(performing.Payment, "lookup_then_key"), (performing.AsyncPayment, "review")]
-)
+@pytest.mark.parametrize("rule", performing.RULES)
+@pytest.mark.parametrize("kind", [performing.Payment, performing.AsyncPayment])
 def test_it_is_the_same_on_the_systems_own_version(kind, rule, clusters, home):
     place = clusters("system").url(schema=schema_for(home))
     crash.run_matrix(performing.scenario(kind, rule, ()), directory=place, choose=performing.around_the_call)
+
+
+@pytest.mark.older_postgres
+@pytest.mark.parametrize("rule", recovering.RULES)
+def test_recovery_is_the_same_on_the_systems_own_version(rule, clusters, home):
+    place = clusters("system").url(schema=schema_for(home))
+    crash.run_matrix(recovering.scenario(rule=rule), directory=place, choose=some)

@@ -15,8 +15,11 @@ pytestmark = [pytest.mark.postgres, pytest.mark.processes, pytest.mark.timeout(1
 PROGRAM = (sys.executable, "-W", "error", "-c", "from counterfoil.cli import main; main()")
 
 
-def test_the_demo_ends_with_one_refund_on_each_side(cluster, tmp_path):
-    place = cluster.url(schema=schema_for(tmp_path), kek=str(tmp_path / "kek"))
+@pytest.mark.parametrize(
+    "kind", ["packaged", pytest.param("system", marks=pytest.mark.older_postgres)], ids=["packaged", "system"]
+)
+def test_the_demo_ends_with_one_refund_on_each_side(kind, clusters, tmp_path):
+    place = clusters(kind).url(schema=schema_for(tmp_path), kek=str(tmp_path / "kek"))
     words = ("demo", "--directory", str(tmp_path / "played"), "--ledger", place, "--json")
     ended = subprocess.run([*PROGRAM, *words], capture_output=True, text=True)
     assert ended.returncode == 0, ended.stdout + ended.stderr
