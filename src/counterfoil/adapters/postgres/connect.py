@@ -20,9 +20,6 @@ CONNECT_S_MIN: Final = 2
 KEEPALIVE_S: Final = 10
 LONG_S: Final = 3600.0
 
-BEGIN: Final = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
-"""Locks come first and each statement must see what was committed before it, whatever a login's default is."""
-
 T = TypeVar("T")
 Params = Sequence[Any] | Mapping[str, Any]
 

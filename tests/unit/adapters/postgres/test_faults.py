@@ -286,27 +286,6 @@ def test_no_more_readers_than_allowed_are_connected(ledger, store, stream):
     assert few.head(stream.stream_id).sequence == 3
 
 
-@pytest.mark.parametrize("level", ["repeatable read", "serializable"])
-def test_a_login_with_another_isolation_level_appends_all_the_same(ledger, stream, level):
-    user = f"{ledger.schema}_{level[0]}"
-    ledger.behind(
-        f'CREATE ROLE "{user}" LOGIN SUPERUSER',
-        f"ALTER ROLE \"{user}\" SET default_transaction_isolation = '{level}'",
-    )
-    handles = [ledger.open(user=user) for _ in range(3)]
-    units = [
-        [
-            stream.unit(event, rows=(thing("same", stream),) if n % 2 else ())
-            for n, event in enumerate(stream.events(12))
-        ]
-        for _ in handles
-    ]
-    with ThreadPoolExecutor(len(handles)) as pool:
-        list(pool.map(lambda handle, mine: [receipt(handle, unit) for unit in mine], handles, units))
-    assert sequences(handles[0], stream) == list(range(1, 40))
-    assert handles[0].get("thing", ("same",))["row_version"] == 18
-
-
 # ---- durability that a login's own settings would give away ---------------------------------------------------------
 
 
