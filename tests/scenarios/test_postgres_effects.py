@@ -131,7 +131,7 @@ def commits_of(world, provider, proxy):
 
 
 def is_commit(chunk):
-    return b"COMMIT" in chunk or b"append_lone" in chunk
+    return b"COMMIT\x00" in chunk or b"append_lone" in chunk
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import importlib.util
 import os
 import pwd
@@ -11,6 +12,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -18,6 +20,12 @@ from pathlib import Path
 START_S = 60.0
 STOP_S = 30.0
 POLL_S = 0.02
+
+PREFIX = "counterfoil-pg-"
+OWNER = "owner"
+"""In a server's directory: the process whose server it is."""
+
+PR_SET_PDEATHSIG = 1
 
 MEMORY_FREE_MIN = 6 * 1024**3
 
@@ -72,12 +80,50 @@ def roomy_memory() -> Path | None:
     return memory if shutil.disk_usage(memory).free >= MEMORY_FREE_MIN else None
 
 
+def end_with_parent() -> None:
+    """Have this process ended when the one that started it is gone, however that ended (Linux)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGQUIT)
+
+
+def sweep(where: Path) -> None:
+    """Remove what servers of processes that are gone have left behind."""
+    for directory in where.glob(f"{PREFIX}*"):
+        with contextlib.suppress(OSError, ValueError):
+            if not is_alive(int((directory / OWNER).read_text("utf-8"))) and not is_alive(
+                server_in(directory)
+            ):
+                shutil.rmtree(directory, ignore_errors=True)
+
+
+def server_in(directory: Path) -> int | None:
+    """The process that a directory's server says it is, if there is one."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        return int((directory / "data" / "postmaster.pid").read_text("utf-8").split()[0])
+    return None
+
+
+def is_alive(pid: int | None) -> bool:
+    """Whether there is such a process."""
+    if pid is None:
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
 class Cluster:
     """One server with its data directory. Started by :meth:`start`, gone with :meth:`destroy`."""
 
     def __init__(self, binaries: Path, follows: Cluster | None = None, where: Path | None = None) -> None:
-        self.directory = Path(tempfile.mkdtemp(prefix="counterfoil-pg-", dir=where))
+        sweep(Path(tempfile.gettempdir()) if where is None else where)
+        self.directory = Path(tempfile.mkdtemp(prefix=PREFIX, dir=where))
         self.directory.chmod(0o755)
+        (self.directory / OWNER).write_text(str(os.getpid()), "utf-8")
         self.user = server_user()
         self.binaries = self._reachable(binaries)
         self.data = self.directory / "data"
@@ -125,6 +171,7 @@ class Cluster:
                 stdout=log,
                 stderr=log,
                 cwd=self.directory,
+                preexec_fn=end_with_parent,  # noqa: PLW1509 - one system call, and no lock is taken
                 **self._as_user(),
             )
         deadline = time.monotonic() + START_S

@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.servers.cluster import POLL_S, START_S, STOP_S, Cluster, free_port, server_user
+from tests.servers.cluster import POLL_S, START_S, STOP_S, Cluster, end_with_parent, free_port, server_user
 
 CONFIGURATION = """
 [databases]
@@ -55,6 +55,7 @@ class Pooler:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             cwd=self._directory,
+            preexec_fn=end_with_parent,  # noqa: PLW1509 - one system call, and no lock is taken
             **options,
         )
         deadline = time.monotonic() + START_S

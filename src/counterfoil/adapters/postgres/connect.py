@@ -20,6 +20,10 @@ CONNECT_S_MIN: Final = 2
 KEEPALIVE_S: Final = 10
 LONG_S: Final = 3600.0
 
+BEGIN: Final = "BEGIN ISOLATION LEVEL READ COMMITTED"
+"""Locks come first and each statement must see what was committed before it, whatever a login's default is. Whether it
+may write stays the server's decision: a demoted or quiesced one says no (25006)."""
+
 T = TypeVar("T")
 Params = Sequence[Any] | Mapping[str, Any]
 

@@ -11,7 +11,15 @@ from typing import Any, Final, TypeVar
 import psycopg
 
 from counterfoil.abc.keys import KeyRow, SubjectRow
-from counterfoil.adapters.postgres.connect import BoundedConnection, Params, Patience, fetch, run, run_all
+from counterfoil.adapters.postgres.connect import (
+    BEGIN,
+    BoundedConnection,
+    Params,
+    Patience,
+    fetch,
+    run,
+    run_all,
+)
 from counterfoil.adapters.postgres.keyschema import SCHEMA, TABLES, creation
 from counterfoil.adapters.postgres.migrate import alone, present
 from counterfoil.adapters.postgres.place import PostgresPlace, parse_place
@@ -216,7 +224,7 @@ class PostgresKeyStore:
             answers.clear()
             try:
                 with connection.pipeline():
-                    run(connection, "BEGIN")
+                    run(connection, BEGIN)
                     run(connection, "SELECT set_config('lock_timeout', %s, true)", (lock_ms,))
                 answer = work(connection)
             except BaseException:

@@ -15,7 +15,7 @@ import psycopg
 from counterfoil.adapters.memory.tables import Table, apply, resolver
 from counterfoil.adapters.postgres.cells import given_text, rows_json, stored_text
 from counterfoil.adapters.postgres.checks import Known, Recorded
-from counterfoil.adapters.postgres.connect import BoundedConnection, run
+from counterfoil.adapters.postgres.connect import BEGIN, BoundedConnection, run
 from counterfoil.adapters.postgres.heads import HeadState
 from counterfoil.adapters.postgres.place import ANSWER_S
 from counterfoil.adapters.postgres.plan import Job
@@ -85,7 +85,7 @@ class WriteTransaction:
         connection = self.connection
         rows = {}
         with connection.pipeline():
-            run(connection, "BEGIN")
+            run(connection, BEGIN)
             told = run(
                 connection,
                 f"SELECT * FROM {self._s}.begin_append(%s, %s::text[], %s::text[], %s::text[])",

@@ -31,7 +31,7 @@ def through(ledger, stream, proxy):
 
 
 def committing(chunk):
-    return b"COMMIT" in chunk
+    return b"COMMIT\x00" in chunk
 
 
 def lone(chunk):

@@ -140,6 +140,10 @@ def test_a_session_that_an_administrator_ends_is_replaced(ledger, store, stream)
 def read_only_server(ledger):
     """A server of which every session is told that it may not write, as a demoted leader's are."""
     ledger.behind("ALTER SYSTEM SET default_transaction_read_only = on", "SELECT pg_reload_conf()")
+    for _ in range(1000):
+        # Sessions are told in passing; a new one knows when the server itself has read the setting.
+        if ledger.behind("SHOW default_transaction_read_only") == [("on",)]:
+            break
     yield
     undo = "SET default_transaction_read_only = off; ALTER SYSTEM RESET default_transaction_read_only"
     with psycopg.connect(ledger.cluster.url(), autocommit=True) as connection:
@@ -284,6 +288,27 @@ def test_no_more_readers_than_allowed_are_connected(ledger, store, stream):
         few.head(stream.stream_id)
     assert "2 reading connections" in caught.value.message
     assert few.head(stream.stream_id).sequence == 3
+
+
+@pytest.mark.parametrize("level", ["repeatable read", "serializable"])
+def test_a_login_with_another_isolation_level_appends_all_the_same(ledger, stream, level):
+    user = f"{ledger.schema}_{level[0]}"
+    ledger.behind(
+        f'CREATE ROLE "{user}" LOGIN SUPERUSER',
+        f"ALTER ROLE \"{user}\" SET default_transaction_isolation = '{level}'",
+    )
+    handles = [ledger.open(user=user) for _ in range(3)]
+    units = [
+        [
+            stream.unit(event, rows=(thing("same", stream),) if n % 2 else ())
+            for n, event in enumerate(stream.events(12))
+        ]
+        for _ in handles
+    ]
+    with ThreadPoolExecutor(len(handles)) as pool:
+        list(pool.map(lambda handle, mine: [receipt(handle, unit) for unit in mine], handles, units))
+    assert sequences(handles[0], stream) == list(range(1, 40))
+    assert handles[0].get("thing", ("same",))["row_version"] == 18
 
 
 # ---- durability that a login's own settings would give away ---------------------------------------------------------

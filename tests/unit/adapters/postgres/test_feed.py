@@ -80,7 +80,7 @@ def test_an_event_that_becomes_visible_late_is_missed_by_the_naive_reader_and_no
     reached, gate = threading.Event(), threading.Event()
 
     def keep_back(chunk):
-        if b"COMMIT" in chunk:
+        if b"COMMIT\x00" in chunk:
             reached.set()
             gate.wait(DEADLINE_S)
 
@@ -112,7 +112,7 @@ def test_two_readers_lose_nothing_while_transactions_commit_in_any_order_sleep_a
     chance, never = random.Random(3), threading.Event()
 
     def disturb(chunk):
-        if b"COMMIT" not in chunk:
+        if b"COMMIT\x00" not in chunk:
             return None
         never.wait(chance.random() * 0.02)
         return "drop" if chance.random() < 0.2 else None
