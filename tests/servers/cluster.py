@@ -41,6 +41,7 @@ SETTINGS = {
     "max_wal_size": "512MB",
     "checkpoint_timeout": "1h",
     "shared_buffers": "64MB",
+    "dynamic_shared_memory_type": "mmap",  # in the data directory, so that it goes with it
     "lc_messages": "C",
     "log_min_messages": "error",
 }
