@@ -11,6 +11,7 @@ from counterfoil.approvals.rows import APPROVAL_ASSIGNEES, APPROVALS, person_ind
 from counterfoil.approvals.standing import ApprovalStanding, standing_of
 from counterfoil.approvals.state import PENDING, STATES
 from counterfoil.client import reading
+from counterfoil.client.handle import Handle
 from counterfoil.client.ports import LedgerPorts
 from counterfoil.core.ids import is_id
 from counterfoil.errors import ApprovalNotFound, InvalidForm
@@ -172,3 +173,34 @@ def request_event(ports: LedgerPorts, row: Row) -> Event:
         Events(str(row["stream_id"]), after=int(row["requested_sequence"] or 1) - 1, limit=1)
     )
     return found[0]
+
+
+class Approving(Handle):
+    """The approvals of a ledger: what waits for people, and their answers."""
+
+    def approvals(self, state: str | None = "pending", **filters: Any) -> list[Row]:
+        """Rows of approvals, the oldest first: those that wait for people, by default. A query, whoever asked.
+
+        ``state`` is ``pending granted denied revoked expired consumed`` or None for all; ``filters`` are ``assignee``
+        (a name), ``tool``, ``run_id``, ``stream_id``, ``overdue``, ``after`` (the last one seen) and ``limit``.
+        """
+        return approval_rows(self.ports, state=state, **filters)
+
+    def approve(self, approval_id: str, *, by: str, comment: str = "") -> Answered:
+        """Grant an approval as the named person ``by``, who must not be the one for whom the run acts.
+
+        The run goes on when its code is run again, and uses the grant once. Granting again changes nothing. Raises
+        ``ApprovalNotFound``, ``AnsweredAlready`` or ``ApproverRefused``.
+        """
+        self.check_writable()
+        return answer(self.ports, approval_id, "granted", by=by, comment=comment)
+
+    def deny(self, approval_id: str, *, by: str, comment: str = "") -> Answered:
+        """Deny an approval: the call that waits for it gets ``ApprovalDenied``. Raises as :meth:`approve`."""
+        self.check_writable()
+        return answer(self.ports, approval_id, "denied", by=by, comment=comment)
+
+    def revoke(self, approval_id: str, *, by: str, comment: str = "") -> Answered:
+        """Take an approval back that was not used yet. Raises as :meth:`approve`."""
+        self.check_writable()
+        return answer(self.ports, approval_id, "revoked", by=by, comment=comment)

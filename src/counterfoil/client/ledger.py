@@ -4,53 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 from counterfoil.abc import Clock, Ids, KeyProvider, Policy
-from counterfoil.approvals.answer import Answered
-from counterfoil.client import approving, reading, rebuilding
-from counterfoil.client.assembling import keys_and_ports
+from counterfoil.client import reading, rebuilding
+from counterfoil.client.approving import Approving
 from counterfoil.client.clock import SystemClock
 from counterfoil.client.features import TABLES
 from counterfoil.client.ids import UlidIds
-from counterfoil.client.place import MEMORY, Parts, open_parts
-from counterfoil.client.ports import LedgerPorts
+from counterfoil.client.place import MEMORY, open_parts
 from counterfoil.client.reading import ConversationInfo
-from counterfoil.client.streams import SystemStreams
-from counterfoil.core.catalogue import Registry
 from counterfoil.core.fields import FieldForm
 from counterfoil.core.forms import is_label
 from counterfoil.core.genesis import ContentMode
 from counterfoil.core.ids import is_id
-from counterfoil.core.upcast import Upcast, Upcasts
+from counterfoil.core.upcast import Upcast
 from counterfoil.effects.registry import find_tool
 from counterfoil.effects.rows import EFFECTS, REVIEWS
 from counterfoil.effects.settle import Settled, SettledOutcome, settle_effect
 from counterfoil.errors import (
-    InputError,
     InvalidForm,
-    KeyStoreMissing,
     ReviewNotFound,
     RunNotFound,
-    StoreReadOnly,
     StreamNotFound,
 )
 from counterfoil.flow.drafting import Person
 from counterfoil.flow.drive import drive
 from counterfoil.flow.event import Event
-from counterfoil.keys.keyring import Keyring
 from counterfoil.runtime import rows
 from counterfoil.runtime.block import RunHost
 from counterfoil.runtime.events import WhileRunning, WhileSuspended
-from counterfoil.runtime.heartbeat import Heartbeat
 from counterfoil.runtime.known import interpreted
-from counterfoil.runtime.look import find_conversation
-from counterfoil.runtime.owner import make_owner
 from counterfoil.runtime.recover import RecoveryReport, recover
 from counterfoil.runtime.run import Run
 from counterfoil.runtime.spec import make_spec
-from counterfoil.store.contract import Store
 from counterfoil.store.rows import Row
 
 if TYPE_CHECKING:
@@ -99,10 +86,8 @@ def open(
         raise
 
 
-class Ledger:
+class Ledger(Approving):
     """An open ledger, for one tenant. Thread-safe; not to be used after a fork.
-
-    ``store``, ``ports`` and ``keyring`` are the parts below, for tools that look at the ledger itself.
 
     >>> with counterfoil.open(":memory:") as ledger:
     ...     with ledger.run("agent", conversation="case-8472", message="Where is my order?"):
@@ -111,68 +96,6 @@ class Ledger:
     >>> types
     ['conversation.opened', 'admission.accepted', 'run.started', 'run.finished']
     """
-
-    keyring: Keyring
-    ports: LedgerPorts
-    content: ContentMode
-
-    def __init__(
-        self,
-        parts: Parts,
-        *,
-        tenant: str,
-        content: ContentMode | None,
-        clock: Clock,
-        ids: Ids,
-        policy: Policy | None = None,
-    ) -> None:
-        self._parts = parts
-        self.policy: Policy | None = policy
-        self.place: str = parts.place
-        self.tenant = tenant
-        self.store: Store = parts.store
-        self.registry: Registry = Registry()
-        self.upcasts: Upcasts = Upcasts()
-        self.owner: str = make_owner()
-        self._heartbeat = Heartbeat()
-        self.keyring, self.ports, self.content = keys_and_ports(
-            parts, tenant, content, clock, ids, self.registry
-        )
-        self.streams: SystemStreams = SystemStreams(self.ports, self.content)
-        self._keys_missing = parts.keys_missing or not self._opens()
-        self._begin()
-
-    def __repr__(self) -> str:
-        return f"<Ledger {self.id} at {self.place}>"
-
-    @property
-    def id(self) -> str:
-        """``ldg_…``, fixed when the ledger was made."""
-        return self.store.ledger_id
-
-    @property
-    def created(self) -> bool:
-        """Whether opening made the ledger."""
-        return self._parts.created
-
-    @property
-    def read_only(self) -> bool:
-        """Whether nothing can be written with this handle."""
-        return self._parts.read_only or self._keys_missing
-
-    def close(self) -> None:
-        """Finish what is queued and release the files; idempotent. Open runs keep their leases until they expire."""
-        self._heartbeat.stop()
-        self.store.close()
-        self._parts.key_store.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     # ---- runs ----
 
@@ -401,91 +324,3 @@ class Ledger:
             review_id, outcome, person=person, reason=reason, evidence=evidence, result=result
         )
         return drive(flow, self.ports)
-
-    # ---- approvals ----
-
-    def approvals(self, state: str | None = "pending", **filters: Any) -> list[Row]:
-        """Rows of approvals, the oldest first: those that wait for people, by default. A query, whoever asked.
-
-        ``state`` is ``pending granted denied revoked expired consumed`` or None for all; ``filters`` are ``assignee``
-        (a name), ``tool``, ``run_id``, ``stream_id``, ``overdue``, ``after`` (the last one seen) and ``limit``.
-        """
-        return approving.approval_rows(self.ports, state=state, **filters)
-
-    def approve(self, approval_id: str, *, by: str, comment: str = "") -> Answered:
-        """Grant an approval as the named person ``by``, who must not be the one for whom the run acts.
-
-        The run goes on when its code is run again, and uses the grant once. Granting again changes nothing. Raises
-        ``ApprovalNotFound``, ``AnsweredAlready`` or ``ApproverRefused``.
-        """
-        self.check_writable()
-        return approving.answer(self.ports, approval_id, "granted", by=by, comment=comment)
-
-    def deny(self, approval_id: str, *, by: str, comment: str = "") -> Answered:
-        """Deny an approval: the call that waits for it gets ``ApprovalDenied``. Raises as :meth:`approve`."""
-        self.check_writable()
-        return approving.answer(self.ports, approval_id, "denied", by=by, comment=comment)
-
-    def revoke(self, approval_id: str, *, by: str, comment: str = "") -> Answered:
-        """Take an approval back that was not used yet. Raises as :meth:`approve`."""
-        self.check_writable()
-        return approving.answer(self.ports, approval_id, "revoked", by=by, comment=comment)
-
-    # ---- inside ----
-
-    def check_writable(self) -> None:
-        """Raise ``KeyStoreMissing`` or ``StoreReadOnly`` when this handle cannot write."""
-        if self._keys_missing:
-            raise KeyStoreMissing(
-                f"the key store of {self.place} is not found, so nothing can be written",
-                hint="put keys.db and kek/ back beside ledger.db, from their own backup; nothing new is made silently",
-                place=self.place,
-            )
-        if self._parts.read_only:
-            raise StoreReadOnly(
-                f"{self.place} was opened for reading", hint="open it without read_only", place=self.place
-            )
-
-    def _find(self, name: str) -> str | None:
-        if is_id(name, "str"):
-            # By its column: a stream is shown also where its genesis cannot be read (DESIGN 2.9).
-            stored = self.store.stream(name)
-            return name if stored is not None and stored.tenant == self.tenant else None
-        return drive(find_conversation(self.ports, name), self.ports) if self._has_index() else None
-
-    def _has_index(self) -> bool:
-        if self._keys_missing:
-            raise KeyStoreMissing(
-                f"the key store of {self.place} is not found, so names cannot be looked up",
-                hint="name the conversation by its stream id; `counterfoil ls` shows it",
-                place=self.place,
-            )
-        return not self._parts.read_only or self.streams.exists("config")
-
-    def _opens(self) -> bool:
-        """Whether the key store at hand is this ledger's: it holds the key of the tenant's first stream."""
-        if self._parts.keys_missing:
-            return False
-        if not self.streams.exists("config"):
-            return True
-        try:
-            key_id = self.ports.genesis(self.streams.id_of("config")).key
-        except InputError:
-            if not self._parts.read_only:
-                raise
-            return True
-        return self.keyring.store.get(key_id) is not None
-
-    def _begin(self) -> None:
-        """What every ledger has before its first conversation: the stream of settings, the index key, whole rows."""
-        if self._keys_missing:
-            return
-        config = self.streams.id_of("config")
-        if not self.streams.exists("config"):
-            if self._parts.read_only:
-                return
-            self.keyring.index_key(config)
-            self.streams.begin()
-        self.keyring.index_key(config)
-        if not self._parts.read_only and rebuilding.stale_tables(self.store):
-            rebuilding.rebuild(self.ports, self.content)

@@ -1,0 +1,152 @@
+"""An open ledger as its features share it: the parts below, whether it can be written, and how it ends."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+from counterfoil.abc import Clock, Ids, Policy
+from counterfoil.client import rebuilding
+from counterfoil.client.assembling import keys_and_ports
+from counterfoil.client.place import Parts
+from counterfoil.client.ports import LedgerPorts
+from counterfoil.client.streams import SystemStreams
+from counterfoil.core.catalogue import Registry
+from counterfoil.core.genesis import ContentMode
+from counterfoil.core.ids import is_id
+from counterfoil.core.upcast import Upcasts
+from counterfoil.errors import InputError, KeyStoreMissing, StoreReadOnly
+from counterfoil.flow.drive import drive
+from counterfoil.keys.keyring import Keyring
+from counterfoil.runtime.heartbeat import Heartbeat
+from counterfoil.runtime.look import find_conversation
+from counterfoil.runtime.owner import make_owner
+from counterfoil.store.contract import Store
+
+
+class Handle:
+    """What every feature of a ledger stands on. Features are classes of methods beside it, one module each.
+
+    ``store``, ``ports`` and ``keyring`` are the parts below, for tools that look at the ledger itself.
+    """
+
+    keyring: Keyring
+    ports: LedgerPorts
+    content: ContentMode
+
+    def __init__(
+        self,
+        parts: Parts,
+        *,
+        tenant: str,
+        content: ContentMode | None,
+        clock: Clock,
+        ids: Ids,
+        policy: Policy | None = None,
+    ) -> None:
+        self._parts = parts
+        self.policy: Policy | None = policy
+        self.place: str = parts.place
+        self.tenant = tenant
+        self.store: Store = parts.store
+        self.registry: Registry = Registry()
+        self.upcasts: Upcasts = Upcasts()
+        self.owner: str = make_owner()
+        self._heartbeat = Heartbeat()
+        self.keyring, self.ports, self.content = keys_and_ports(
+            parts, tenant, content, clock, ids, self.registry
+        )
+        self.streams: SystemStreams = SystemStreams(self.ports, self.content)
+        self._keys_missing = parts.keys_missing or not self._opens()
+        self._begin()
+
+    def __repr__(self) -> str:
+        return f"<Ledger {self.id} at {self.place}>"
+
+    @property
+    def id(self) -> str:
+        """``ldg_…``, fixed when the ledger was made."""
+        return self.store.ledger_id
+
+    @property
+    def created(self) -> bool:
+        """Whether opening made the ledger."""
+        return self._parts.created
+
+    @property
+    def read_only(self) -> bool:
+        """Whether nothing can be written with this handle."""
+        return self._parts.read_only or self._keys_missing
+
+    def close(self) -> None:
+        """Finish what is queued and release the files; idempotent. Open runs keep their leases until they expire."""
+        self._heartbeat.stop()
+        self.store.close()
+        self._parts.key_store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # ---- inside ----
+
+    def check_writable(self) -> None:
+        """Raise ``KeyStoreMissing`` or ``StoreReadOnly`` when this handle cannot write."""
+        if self._keys_missing:
+            raise KeyStoreMissing(
+                f"the key store of {self.place} is not found, so nothing can be written",
+                hint="put keys.db and kek/ back beside ledger.db, from their own backup; nothing new is made silently",
+                place=self.place,
+            )
+        if self._parts.read_only:
+            raise StoreReadOnly(
+                f"{self.place} was opened for reading", hint="open it without read_only", place=self.place
+            )
+
+    def _find(self, name: str) -> str | None:
+        if is_id(name, "str"):
+            # By its column: a stream is shown also where its genesis cannot be read (DESIGN 2.9).
+            stored = self.store.stream(name)
+            return name if stored is not None and stored.tenant == self.tenant else None
+        return drive(find_conversation(self.ports, name), self.ports) if self._has_index() else None
+
+    def _has_index(self) -> bool:
+        if self._keys_missing:
+            raise KeyStoreMissing(
+                f"the key store of {self.place} is not found, so names cannot be looked up",
+                hint="name the conversation by its stream id; `counterfoil ls` shows it",
+                place=self.place,
+            )
+        return not self._parts.read_only or self.streams.exists("config")
+
+    def _opens(self) -> bool:
+        """Whether the key store at hand is this ledger's: it holds the key of the tenant's first stream."""
+        if self._parts.keys_missing:
+            return False
+        if not self.streams.exists("config"):
+            return True
+        try:
+            key_id = self.ports.genesis(self.streams.id_of("config")).key
+        except InputError:
+            if not self._parts.read_only:
+                raise
+            return True
+        return self.keyring.store.get(key_id) is not None
+
+    def _begin(self) -> None:
+        """What every ledger has before its first conversation: the stream of settings, the index key, whole rows."""
+        if self._keys_missing:
+            return
+        config = self.streams.id_of("config")
+        if not self.streams.exists("config"):
+            if self._parts.read_only:
+                return
+            self.keyring.index_key(config)
+            self.streams.begin()
+        self.keyring.index_key(config)
+        if not self._parts.read_only and rebuilding.stale_tables(self.store):
+            rebuilding.rebuild(self.ports, self.content)
