@@ -54,16 +54,25 @@ def refuse_emptied(store: Store, key_store: KeyStore | None, place: str, *, read
         return
     if reading and store.strays(limit=1):
         return
+    stream_id = _conversation_with_key(key_store)
+    # Looked at once more: another process may have begun the ledger, and then made that key, since the first look.
+    if stream_id is not None and not store.streams(limit=1):
+        raise LedgerLost(
+            f"the ledger in {place} holds nothing, but there are keys of its conversations",
+            place=place,
+            stream_id=stream_id,
+        )
+
+
+def _conversation_with_key(key_store: KeyStore) -> str | None:
+    """The first conversation of which a key is there. It is made after the system streams are recorded."""
     after = ""
     while page := key_store.scan(after, KEYS_PER_PAGE):
         for row in page:
             if is_id(row.stream_id, "str") and not row.stream_id.startswith(_SYSTEM):
-                raise LedgerLost(
-                    f"the ledger in {place} holds nothing, but there are keys of its conversations",
-                    place=place,
-                    stream_id=row.stream_id,
-                )
+                return row.stream_id
         after = page[-1].key_id
+    return None
 
 
 def _keys_lie_there(key_store: Path, kek: Path, ids: Ids) -> bool:

@@ -122,6 +122,10 @@ def _directory(
         if key_store is not None:
             key_store.close()
         raise
+    if keys_missing and not is_blank(directory / KEY_STORE_NAME):
+        # Another process has made both since this one looked for keys.
+        store.close()
+        return _directory(directory, tables, create, read_only, clock, ids, provider)
     return Parts(
         str(directory),
         store,

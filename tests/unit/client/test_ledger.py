@@ -10,6 +10,9 @@ import stat
 import pytest
 
 import counterfoil
+from counterfoil.adapters.sqlite.keystore import SqliteKeyStore
+from counterfoil.client import place as where
+from counterfoil.client.lost import KEYS_PER_PAGE
 from counterfoil.core.genesis import parse_genesis
 from counterfoil.errors import (
     ConfigInvalid,
@@ -331,6 +334,35 @@ def test_a_lost_ledger_in_the_clear_is_refused_too(place):
     lose_by_removing(place)
     with pytest.raises(LedgerLost):
         counterfoil.open(place)
+
+
+def test_a_ledger_that_another_process_begins_meanwhile_is_not_taken_for_lost(place, monkeypatch):
+    real, looks = SqliteKeyStore.scan, iter(["first"])
+
+    def scan(self, after="", limit=1000):
+        if limit == KEYS_PER_PAGE and next(looks, None):
+            with counterfoil.open(place) as other, other.run("a", conversation="case-1"):
+                pass
+        return real(self, after, limit)
+
+    monkeypatch.setattr(SqliteKeyStore, "scan", scan)
+    with counterfoil.open(place) as ledger:
+        assert [info.name for info in ledger.conversations()] == ["case-1"]
+    assert next(looks, None) is None
+
+
+def test_a_key_store_that_is_made_between_the_looks_is_not_taken_for_missing(place, monkeypatch):
+    real, looks = where._key_store, iter(["first"])
+
+    def key_store(path, *, create):
+        found = real(path, create=create)
+        if next(looks, None):
+            counterfoil.open(place).close()
+        return found
+
+    monkeypatch.setattr(where, "_key_store", key_store)
+    with counterfoil.open(place, create=False) as ledger:
+        assert not ledger.read_only
 
 
 def test_a_ledger_whose_keys_were_moved_away_begins_anew(filled, tmp_path):
