@@ -76,6 +76,7 @@ class Work:
     permit: Permit = UNASKED
     artifacts: tuple[str, ...] = ()
     identity: Identity | None = None
+    compensates: str | None = None
     ready: dict[str, Any] | None = None
     """The arguments of the attempt that was intended and is about to be made."""
 
@@ -150,6 +151,7 @@ def _intention(work: Work) -> events.Intention:
         takes_over=work.takes_over,
         approval_id=work.permit.approval_id,
         proposed=work.permit.proposed,
+        compensates=work.compensates,
     )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from counterfoil.abc.policy import RulingOutcome
 from counterfoil.core.values import from_json
+from counterfoil.effects.compensation import Compensating
 from counterfoil.effects.identity import Identity, Occurrence, business_identity, run_identity
 from counterfoil.effects.permit import UNASKED, Permit
 from counterfoil.errors import EffectInFlight, InputError
@@ -148,7 +149,7 @@ class Decisions:
 
     def _identity(self, content: Mapping[str, Any], tool: Tool[..., Any]) -> Identity:
         arguments, index = content["arguments"], self._scope.ports.index
-        key = tool.key_of(from_json(arguments))
+        key = self._scope.part(Compensating).key_of(tool, from_json(arguments), arguments)
         if key is not None:
             return business_identity(index, key, arguments)
         place = content.get("occurrence")

@@ -45,6 +45,7 @@ class Intention:
     approval_id: str | None = None
     proposed: Mapping[str, Any] | None = None
     """The arguments that were asked for, where a policy allowed others."""
+    compensates: str | None = None
 
 
 def decision_proposed(
@@ -109,6 +110,8 @@ def intended(by: Writes, effect_id: str, attempt: int, deadline_ms: int, what: I
     }
     if what.approval_id is not None:
         data["approval_id"] = what.approval_id
+    if what.compensates is not None:
+        data["compensates"] = what.compensates
     return by.draft("effect.intended", data, content, attempt=attempt)
 
 

@@ -11,6 +11,7 @@ from counterfoil.core.frozen import frozen
 from counterfoil.core.values import to_json
 from counterfoil.effects import events
 from counterfoil.effects.attempt import Overtaken, Work, append, append_patiently, intend, send
+from counterfoil.effects.compensation import Compensating
 from counterfoil.effects.decisions import Decisions
 from counterfoil.effects.doubt import DoubtKind
 from counterfoil.effects.handle import Handle
@@ -104,6 +105,7 @@ class Asked:
             handle=self.handle,
             occurrence=self.occurrence,
             identity=self.identity,
+            compensates=self.scope.part(Compensating).effect_id,
             **more,
         )
 
@@ -155,7 +157,7 @@ def _validated(scope: RunScope, tool: Tool[..., Any], arguments: Mapping[str, An
     """Refuse arguments without a recordable form, by path; nothing is written then. Work out which effect it is."""
     recorded = to_json(arguments, "arguments")
     index = scope.ports.index
-    key = tool.key_of(arguments)
+    key = scope.part(Compensating).key_of(tool, arguments, recorded)
     occurrence: Occurrence | None = None
     if key is not None:
         identity = business_identity(index, key, recorded)

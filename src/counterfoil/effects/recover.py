@@ -61,7 +61,7 @@ def recover_effect(row: Row, tool: Tool[..., Any] | None, scope: RunScope) -> Fl
     if tool is None:
         return (yield from _without_tool(scope, effect))
     try:
-        work = _work(scope, effect, tool, content, intended.data.get("approval_id"))
+        work = _work(scope, effect, tool, content, intended.data)
     except InputError:
         return (yield from _ask(scope, effect, "schema_changed"))
     return (yield from _resolved(work))
@@ -72,7 +72,7 @@ def _work(
     effect: Standing,
     tool: Tool[..., Any],
     content: Mapping[str, Any],
-    approval_id: str | None,
+    data: Mapping[str, Any],
 ) -> Work:
     """The effect as its intention recorded it. Raises InputError when its arguments cannot be read back."""
     work = Work(
@@ -87,7 +87,8 @@ def _work(
         intended_event_id=effect.intended_event_id,
         deadline_ms=effect.deadline_ms or 0,
         lookups=effect.lookups,
-        permit=Permit(effect.effect_id, approval_id, proposed=content.get("proposed")),
+        permit=Permit(effect.effect_id, data.get("approval_id"), proposed=content.get("proposed")),
+        compensates=data.get("compensates"),
     )
     work.fresh_arguments()
     return work

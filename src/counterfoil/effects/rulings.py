@@ -107,7 +107,8 @@ def _constrained(asked: Asked, policy: Policy, ruling: Ruling) -> Ruling:
     """New arguments must fit the tool and mean the same effect: the key that was asked for stays what it is."""
     try:
         arguments: Mapping[str, Any] = to_json(dict(ruling.arguments or {}), "arguments")
-        same_effect = asked.tool.key_of(from_json(arguments)) == asked.key
+        # A compensation whose tool has no key of its own keeps that of its repair.
+        same_effect = asked.tool.key_of(from_json(arguments)) in (None, asked.key)
     except (InputError, LookupError, TypeError, ValueError) as error:
         raise _failed(policy, "its new arguments cannot be used") from error
     if not asked.tool.parameters.accepts(arguments):

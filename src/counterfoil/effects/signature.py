@@ -85,6 +85,11 @@ class Parameters:
         """Names that a lookup may ask for beside its own; None if the tool takes any (``**rest``)."""
         return None if self.open_ended else self._known
 
+    @property
+    def required(self) -> frozenset[str]:
+        """Names that every call must give."""
+        return self._required
+
     def accepts(self, arguments: Mapping[str, Any]) -> bool:
         """Whether recorded arguments still fit the function (a tool's schema may have changed since)."""
         names = arguments.keys()

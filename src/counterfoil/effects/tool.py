@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final, Generic, ParamSpec, TypeVar, cast, overload
 
 from counterfoil.core.forms import is_label
+from counterfoil.effects.compensation import Compensate, Compensation, PlannedCall
 from counterfoil.effects.doubt import DoubtRule
 from counterfoil.effects.handle import Handle
 from counterfoil.effects.perform import perform
@@ -54,6 +55,8 @@ class Tool(Generic[P, R_co]):
         repeatable: bool,
         provider_id: Callable[[Any], str | None] | None,
         artifacts: Callable[..., Iterable[Path | bytes]] | None = None,
+        compensate: Tool[..., Any] | Compensate | None = None,
+        irreversible: str | None = None,
     ) -> None:
         _check(fn, name, version, touches, key, doubt, timeout_s)
         self.fn: Callable[..., Any] = _function_of(fn)
@@ -75,6 +78,10 @@ class Tool(Generic[P, R_co]):
         )
         self._key_takes = None if key is None else check_takes(key, offered, "key", name)
         self._lookup_takes = self._checked_lookup(offered)
+        self.compensation: Compensation | None = (
+            None if compensate is None else Compensation(compensate, self.parameters, name)
+        )
+        self.irreversible: str | None = irreversible
         self._look_like(fn)
 
     def _checked_lookup(self, offered: frozenset[str] | None) -> frozenset[str] | None:
@@ -140,6 +147,10 @@ class Tool(Generic[P, R_co]):
                 tool=self.name,
             )
         return await self._perform_as_task(scope, args, kwargs)
+
+    def later(self, *args: P.args, **kwargs: P.kwargs) -> PlannedCall:
+        """This call, written down to be made later, such as by a repair. Nothing is performed. Raises ToolInvalid."""
+        return PlannedCall(self, self.parameters.bind(args, kwargs, self.name))
 
     def _flow(
         self, scope: RunScope, args: tuple[Any, ...], kwargs: Mapping[str, Any], handle: Handle
@@ -242,6 +253,8 @@ def effect(
     repeatable: bool = False,
     provider_id: Callable[[Any], str | None] | None = None,
     artifacts: Callable[..., Iterable[Path | bytes]] | None = None,
+    compensate: Tool[..., Any] | Compensate | None = None,
+    irreversible: str | None = None,
 ) -> Callable[[Callable[P, R_co]], Tool[P, R_co]]:
     """Declare a function that acts on the outside world.
 
@@ -250,8 +263,10 @@ def effect(
     the business key: one effect per tenant, however often it is called. Without one, the same call in the same run is
     one effect, and a second call gets its recorded outcome unless ``repeatable``. ``timeout_s`` bounds one attempt in
     seconds. ``provider_id(result)`` picks the provider's own id out of the result. ``artifacts(**arguments)`` names the
-    files, or gives the bytes, that the call refers to: an approval does not hold for others. A parameter ``idempotency_key`` of
-    the function is filled in by Counterfoil. Raises :class:`counterfoil.errors.ToolInvalid`.
+    files, or gives the bytes, that the call refers to: an approval does not hold for others. ``compensate`` is the tool
+    that undoes a call, given the arguments of the same names, or a function of the arguments and the ``result`` that
+    plans calls with ``tool.later(…)``; ``irreversible`` says in a sentence what nothing can undo. A parameter
+    ``idempotency_key`` of the function is filled in by Counterfoil. Raises :class:`counterfoil.errors.ToolInvalid`.
 
     Example::
 
@@ -273,6 +288,8 @@ def effect(
             repeatable=repeatable,
             provider_id=provider_id,
             artifacts=artifacts,
+            compensate=compensate,
+            irreversible=irreversible,
         )
         register(tool)
         return tool
