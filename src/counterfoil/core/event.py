@@ -25,6 +25,7 @@ from counterfoil.core.header import (
 from counterfoil.core.keyed import KeyMaterial
 from counterfoil.core.limits import HEADER_BYTES_MAX, PARTS_BYTES_MAX, PARTS_MAX, SEQUENCE_MAX
 from counterfoil.core.records import Pack, Sealed, seal_in_context
+from counterfoil.core.references import MARK, check_references
 from counterfoil.errors import ContentTooLarge, HeaderTooLarge, InternalError, InvalidForm, InvalidId
 
 __all__ = [
@@ -227,6 +228,8 @@ def _seal_parts(
     total = 0
     for number, part in enumerate(draft.parts):
         content = _encode_part(part, number)
+        if MARK in content:
+            check_references(part.value, number, len(draft.parts))
         total += len(content)
         if total > PARTS_BYTES_MAX:
             raise ContentTooLarge(

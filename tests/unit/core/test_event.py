@@ -95,6 +95,27 @@ def test_two_people_are_two_parts_under_two_keys(stream):
     assert (second.key, second.klass) == (person.key_id, "personal")
 
 
+POINTS_AMISS = {
+    "at a part that is not there": ({"who": {"$part": 2}}, {"name": "Ada"}),
+    "at itself": ({"who": {"$part": 0}}, {"name": "Ada"}),
+    "with a number that is none": ({"who": {"$part": True}}, {"name": "Ada"}),
+    "from within lists": ({"who": [[{"$part": 7}]]}, {"name": "Ada"}),
+    "from beside a name that is data": ({"who": {"$literal": {"$a": {"$part": 7}}}}, {"name": "Ada"}),
+    "from a part that is not the first": ({"who": {"$part": 1}}, {"name": {"$part": 1}}),
+}
+
+
+@pytest.mark.parametrize("case", POINTS_AMISS)
+def test_a_reference_that_points_amiss_is_refused(stream, case):
+    first, second = POINTS_AMISS[case]
+    with pytest.raises(InvalidForm, match="points at part"):
+        stream.prepare(stream.draft(parts=(Part(first), Part(second, stream.person()))))
+
+
+def test_a_name_that_looks_like_a_reference_points_nowhere(stream):
+    stream.prepare(stream.draft(parts=(Part({"said": {"$literal": {"$part": 7}}, "text": '{"$part":7}'}),)))
+
+
 def test_the_stream_key_and_the_default_class_are_left_out_of_the_header(stream):
     part = Part({"a": 1}, stream.material, "confidential")
     (found,) = read_header(finished(stream.prepare(stream.draft(parts=(part,))))).content
