@@ -15,7 +15,7 @@ from counterfoil.core.catalogue import Registry
 from counterfoil.core.genesis import ContentMode
 from counterfoil.core.ids import is_id
 from counterfoil.core.upcast import Upcasts
-from counterfoil.errors import InputError, KeyStoreMissing, StoreReadOnly
+from counterfoil.errors import InputError, KeyStoreMissing, KeyWithheld, StoreReadOnly
 from counterfoil.flow.drive import drive
 from counterfoil.keys.keyring import Keyring
 from counterfoil.runtime.heartbeat import Heartbeat
@@ -58,6 +58,7 @@ class Handle:
         )
         self.streams: SystemStreams = SystemStreams(self.ports, self.content)
         self._keys_missing = parts.keys_missing or not self._opens()
+        self._withheld: KeyWithheld | None = None
         self._begin()
 
     def __repr__(self) -> str:
@@ -115,6 +116,12 @@ class Handle:
         return drive(find_conversation(self.ports, name), self.ports) if self._has_index() else None
 
     def _has_index(self) -> bool:
+        if self._withheld is not None:
+            raise KeyWithheld(
+                f"names cannot be looked up: {self._withheld.message}",
+                hint=f"{self._withheld.hint}, or name the conversation by its stream id; `counterfoil ls` shows it",
+                **self._withheld.fields,
+            ) from self._withheld
         if self._keys_missing:
             raise KeyStoreMissing(
                 f"the key store of {self.place} is not found, so names cannot be looked up",
@@ -147,6 +154,12 @@ class Handle:
                 return
             self.keyring.index_key(config)
             self.streams.begin()
-        self.keyring.index_key(config)
+        try:
+            self.keyring.index_key(config)
+        except KeyWithheld as withheld:
+            if not self._parts.read_only:
+                raise
+            # Reading goes on without content and without names, as it does without a key store (DESIGN 2.9).
+            self._withheld = withheld
         if not self._parts.read_only and rebuilding.stale_tables(self.store):
             rebuilding.rebuild(self.ports, self.content)

@@ -20,6 +20,7 @@ from counterfoil.errors import (
     InputError,
     InvalidForm,
     KeyStoreMissing,
+    KeyWithheld,
     LedgerLost,
     LedgerNotFound,
     ReviewNotFound,
@@ -372,3 +373,33 @@ def test_a_ledger_whose_keys_were_moved_away_begins_anew(filled, tmp_path):
     with counterfoil.open(filled) as ledger:
         assert ledger.created
         assert ledger.conversations() == []
+
+
+# ---- a key-encryption key that is not at hand ---------------------------------------------------------------------
+
+
+def test_without_the_key_encryption_key_a_reader_still_sees_what_happened(filled, tmp_path):
+    shutil.move(filled / "kek", tmp_path / "kek")
+    with counterfoil.open(filled, read_only=True) as ledger:
+        (known,) = ledger.conversations()
+        assert known.name is None
+        events = list(ledger.events(known.stream_id))
+        assert events[0].type == "conversation.opened"
+        with pytest.raises(KeyWithheld):
+            _ = events[0].content
+
+
+def test_without_the_key_encryption_key_a_name_is_answered_with_the_way_out(filled, tmp_path):
+    shutil.move(filled / "kek", tmp_path / "kek")
+    with (
+        counterfoil.open(filled, read_only=True) as ledger,
+        pytest.raises(KeyWithheld, match="names cannot") as caught,
+    ):
+        ledger.stream_of("case-1")
+    assert "stream id" in (caught.value.hint or "")
+
+
+def test_without_the_key_encryption_key_nothing_is_opened_for_writing(filled, tmp_path):
+    shutil.move(filled / "kek", tmp_path / "kek")
+    with pytest.raises(KeyWithheld):
+        counterfoil.open(filled)
