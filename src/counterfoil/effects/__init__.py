@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from counterfoil.effects.doubt import Absent, CannotTell, Found, by_key, by_lookup, by_repeating, by_review
 from counterfoil.effects.registry import find_tool, tools
+from counterfoil.effects.retry import Retry
 from counterfoil.effects.tool import Tool, effect
 
 __all__ = [
     "Absent",
     "CannotTell",
     "Found",
+    "Retry",
     "Tool",
     "by_key",
     "by_lookup",

@@ -14,8 +14,9 @@ from counterfoil.effects import events, late
 from counterfoil.effects.doubt import DoubtKind
 from counterfoil.effects.handle import Handle
 from counterfoil.effects.identity import Identity, Occurrence, binding
-from counterfoil.effects.outcome import Verdict, error_content, judge_call
+from counterfoil.effects.outcome import NEVER_SENT, Verdict, error_content, judge_call
 from counterfoil.effects.permit import UNASKED, Permit
+from counterfoil.effects.retrying import retry_decision
 from counterfoil.effects.rows import EFFECTS
 from counterfoil.effects.standing import Standing
 from counterfoil.effects.state import IN_DOUBT
@@ -79,6 +80,10 @@ class Work:
     compensates: str | None = None
     ready: dict[str, Any] | None = None
     """The arguments of the attempt that was intended and is about to be made."""
+    began_ms: int = 0
+    """When the first attempt was intended, on the store's clock."""
+    retry_due_ms: int | None = None
+    """When the next attempt is due, if the last one failed and the tool's policy tries again."""
 
     def fresh_arguments(self) -> dict[str, Any]:
         """The arguments as Python values, made anew from the record.
@@ -119,6 +124,7 @@ def intend(work: Work, *guards: Guard) -> Flow[None]:
     work.ready = work.fresh_arguments()
     now: int = yield Now()
     work.deadline_ms = now + round(tool.timeout_s * 1000)
+    work.began_ms = work.began_ms or now
     scope.hold_lease(work.deadline_ms + LEASE_MARGIN_MS)
     draft = events.intended(scope, work.effect_id, work.attempt, work.deadline_ms, _intention(work))
     draft.hint = work.identity
@@ -188,13 +194,14 @@ def send(work: Work) -> Flow[tuple[Verdict, Draft]]:
 
 
 def observe(work: Work, verdict: Verdict, *drafts: Draft) -> Flow[None]:
-    """Record a known outcome; the last draft is the observation.
+    """Record a known outcome; the last draft is the observation. What the retry policy says of it goes with it.
 
     Raises ``LeaseLost`` when the run was taken over (what came is then kept as late), :class:`Overtaken` when the
     doubt ended by another way, and parks the run when the store cannot record what has happened.
     """
+    decision = (yield from retry_decision(work, verdict)) if verdict.outcome == "failed" else ()
     try:
-        yield from record(work, drafts)
+        yield from record(work, (*drafts, *decision))
     except Fenced as fenced:
         yield from late.record_late(work, verdict)
         raise work.scope.latch(work.scope.lost()) from fenced
@@ -267,7 +274,3 @@ def _never_sent(work: Work) -> Flow[None]:
     verdict = Verdict("failed", {"error": error_content(error)}, NEVER_SENT, None, error)
     yield from observe(work, verdict, events.observed(work.scope, work.latest, verdict))
     raise asyncio.CancelledError if work.handle.left else error
-
-
-NEVER_SENT: Final = "NeverSent"
-"""``error_class`` of an attempt that ended before its call; a resumed run makes the call instead of repeating this."""

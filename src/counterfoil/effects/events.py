@@ -170,16 +170,23 @@ def looked_up(
 
 
 def retry_decided(
-    by: Writes, attempt: Attempt, error_class: str, delay_ms: int, error: Mapping[str, Any]
+    by: Writes,
+    attempt: Attempt,
+    error_class: str,
+    delay_ms: int,
+    error: Mapping[str, Any],
+    *,
+    retry: bool = True,
+    attempts_max: int = ATTEMPTS_MAX,
 ) -> Draft:
-    """The same call goes out again with the same key, ``delay_ms`` after this is recorded."""
+    """The same call goes out again with the same key, ``delay_ms`` after this is recorded; or it does not."""
     return by.draft(
         "retry.decided",
         {
             "effect_id": attempt.effect_id,
             "error_class": error_class,
-            "retry": True,
-            "attempts_max": ATTEMPTS_MAX,
+            "retry": retry,
+            "attempts_max": attempts_max,
             "delay_ms": delay_ms,
             "same_key": True,
         },

@@ -39,6 +39,9 @@ FIELDS_MAX: Final = 32
 CLASS_CHARACTERS_MAX: Final = 256
 PROVIDER_ID_CHARACTERS_MAX: Final = 1_000
 
+NEVER_SENT: Final = "NeverSent"
+"""``error_class`` of an attempt that ended before its call; a resumed run makes the call instead of repeating this."""
+
 _NEED_MORE_ARGUMENTS: Final = (UnicodeError, BaseExceptionGroup, StopIteration, StopAsyncIteration)
 _BUILTIN_ERRORS: Final = {
     name: kind

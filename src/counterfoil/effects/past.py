@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from counterfoil.effects.attempt import NEVER_SENT
+from counterfoil.effects.outcome import NEVER_SENT
 from counterfoil.effects.refusals import is_refusal
 from counterfoil.effects.rows import EFFECTS
 from counterfoil.effects.standing import Standing, effect_now, pointed_event, row_differs
@@ -29,7 +29,8 @@ class Calls:
     """Calls of one effect, in program order: first those that failed, then the one that was final, then repeats.
 
     ``failures`` and ``repeats`` are the recorded ones of earlier entries, refusals among the first; ``failed_here``
-    counts failures of this entry. ``denied_here`` counts calls of this entry that a person's denial answers without an event of the call's own.
+    counts failures of this entry; one that its policy tries again is no answer, and stands in ``retried`` until the
+    next attempt. ``denied_here`` counts calls of this entry that a person's denial answers without an event of the call's own.
     """
 
     failures: list[Event] = field(default_factory=list)
@@ -37,6 +38,8 @@ class Calls:
     denied_here: int = 0
     repeats: int = 0
     decided: Event | None = None
+    retried: Event | None = None
+    retry_due_ms: int | None = None
 
     def failure(self, number: int) -> Event | None:
         """The recorded failure that the ``number``-th call ended with, if it is one of an earlier entry."""
@@ -70,6 +73,11 @@ class Past:
         data = event.data
         if event.type == "effect.intended":
             self._own.add(data["effect_id"])
+            if (event.header.attempt or 1) > 1:
+                calls = self.calls(data["effect_id"])
+                calls.retried = calls.retry_due_ms = None
+        elif event.type == "retry.decided":
+            self._keep_retry(event)
         elif is_refusal(event):
             self.calls(data["effect_id"]).failures.append(event)
         elif event.type == "decision.proposed":
@@ -85,6 +93,18 @@ class Past:
                 calls.decided = event
             elif data.get("error_class") != NEVER_SENT:
                 calls.failures.append(event)
+
+    def _keep_retry(self, event: Event) -> None:
+        if "effect_id" not in event.data:
+            return
+        calls = self.calls(event.data["effect_id"])
+        if not event.data["retry"]:
+            # Decided otherwise since: the failure was an answer after all.
+            calls.failures += [] if calls.retried is None else [calls.retried]
+            calls.retried = calls.retry_due_ms = None
+        elif calls.failures and calls.failures[-1].header.attempt == event.header.attempt:
+            calls.retried = calls.failures.pop()
+            calls.retry_due_ms = event.recorded_at_ms + event.data["delay_ms"]
 
     def calls(self, effect_id: str) -> Calls:
         """The calls of this effect so far."""

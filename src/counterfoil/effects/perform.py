@@ -29,12 +29,13 @@ from counterfoil.effects.permit import UNASKED, Permit
 from counterfoil.effects.permitting import hand_out_refusal, permitted, recorded_refusal
 from counterfoil.effects.refusals import is_refusal
 from counterfoil.effects.resolve import Parked, first_case, resolve, waiting_for
+from counterfoil.effects.retrying import until_due
 from counterfoil.effects.rows import EFFECT_KEYS
 from counterfoil.effects.standing import KeyStanding, Standing, effect_now, key_now
 from counterfoil.effects.state import FINAL, IN_DOUBT, IN_REVIEW, OPEN
 from counterfoil.errors import EffectInFlight, Fenced, GuardFailed, IdempotencyConflict, RowsDiffer
 from counterfoil.flow.context import LEASE_MARGIN_MS, RunScope, step_path
-from counterfoil.flow.requests import Flow, NewId, Now, Wait
+from counterfoil.flow.requests import Flow, NewId, Wait
 from counterfoil.store.rows import Absent, Guard
 
 if TYPE_CHECKING:
@@ -251,7 +252,18 @@ def _carry_out(asked: Asked, work: Work) -> Flow[Any]:
             resolution = yield from resolve(work, first_case(work, ended=True), observation)
     except Overtaken as other:
         return (yield from _elsewise(asked, work, other.effect))
+    if work.retry_due_ms is not None:
+        return (yield from _again(asked, work, work.retry_due_ms))
     return _handed_out(asked, work, resolution, error)
+
+
+def _again(asked: Asked, work: Work, due_ms: int) -> Flow[Any]:
+    """The tool's policy makes one more attempt under the same key, unless the effect has moved on meanwhile."""
+    yield from until_due(work, due_ms)
+    effect = yield from effect_now(work.effect_id)
+    if effect is None or effect.state != "failed":
+        return (yield from _elsewise(asked, work, effect))
+    return (yield from _next_attempt(asked, effect))
 
 
 def _handed_out(
@@ -355,6 +367,9 @@ def _own(asked: Asked, effect: Standing) -> Flow[Any]:
     if asked.past.live(effect.effect_id):
         return (yield from _with_sibling(asked, effect))
     if effect.state == "failed":
+        if calls.retry_due_ms is not None:
+            due_ms, calls.retry_due_ms = calls.retry_due_ms, None
+            return (yield from _again(asked, _taken_up(asked, effect), due_ms))
         return (yield from _next_attempt(asked, effect))
     if effect.state in IN_DOUBT:
         return (yield from _end_doubt(asked, _taken_up(asked, effect)))
@@ -367,13 +382,13 @@ def _with_sibling(asked: Asked, effect: Standing) -> Flow[Any]:
     Bounded by the effect's deadline; then, and where waiting could not end, the caller is told that it is in flight.
     """
     while busy := asked.past.live(effect.effect_id):
-        now: int = yield Now()
+        now = asked.scope.ports.now_ms()
         if _overdue(effect, now):
             # A further attempt under the doubt rule has a deadline of its own.
             effect = (yield from effect_now(effect.effect_id)) or effect
         if _overdue(effect, now) or not asked.handle.may_wait_for(busy):
             raise _in_flight(asked, effect)
-        yield from asked.handle.interruptibly(Wait(SIBLING_STEP_S))
+        yield from asked.handle.interruptibly(Wait(SIBLING_STEP_S, polling=True))
         asked.scope.check()
     effect = (yield from effect_now(effect.effect_id)) or effect
     if effect.state in FINAL:
@@ -395,6 +410,7 @@ def _taken_up(asked: Asked, effect: Standing) -> Work:
         intended_event_id=effect.intended_event_id,
         deadline_ms=effect.deadline_ms or 0,
         lookups=effect.lookups,
+        began_ms=effect.intended_at_ms,
     )
 
 
@@ -420,7 +436,7 @@ def _next_attempt(asked: Asked, effect: Standing) -> Flow[Any]:
     work = _taken_up(asked, effect)
     permit = yield from permitted(asked, effect.effect_id)
     if permit is not UNASKED:
-        work = asked.work(effect.effect_id, permit=permit, attempt=effect.attempt, lookups=effect.lookups)
+        work = replace(work, permit=permit, recorded=permit.recorded or asked.recorded)
     work.attempt += 1
     work.doubt = asked.tool.doubt.kind
     asked.past.resumed(work.effect_id, asked.handle)

@@ -8,7 +8,18 @@ from typing import Any, Final
 from counterfoil.core.forms import time_ms
 from counterfoil.effects.identity import Identity, recorded_identity, successor_index
 from counterfoil.effects.state import OPEN, move_of, review_of
-from counterfoil.store.rows import CellSource, Column, Fact, Feature, Index, Patch, Put, RowChange, TableSpec
+from counterfoil.store.rows import (
+    CellSource,
+    Column,
+    Fact,
+    Feature,
+    Index,
+    Patch,
+    Put,
+    Remove,
+    RowChange,
+    TableSpec,
+)
 
 OPEN_STATES: Final = OPEN
 """States of a row of ``effects`` in which its run cannot end with success (DESIGN 2.15)."""
@@ -93,6 +104,24 @@ REVIEWS: Final = TableSpec(
     },
 )
 
+RETRIES: Final = TableSpec(
+    name="retries",
+    columns=(
+        Column("effect_id"),
+        Column("tenant"),
+        Column("stream_id"),
+        Column("run_id", required=False),
+        # The attempt that came to nothing, and its pause: the next one is due that long after this was recorded.
+        Column("attempt", "integer"),
+        Column("error_class"),
+        Column("decided_at_ms", "integer"),
+        Column("delay_ms", "integer"),
+    ),
+    # A row stands from the decision to the next attempt, so there are never more than wait.
+    key=("effect_id",),
+    indexes={"by_decided": ("tenant", "decided_at_ms")},
+)
+
 _OPENED: Final = frozenset({"open"})
 
 
@@ -111,6 +140,8 @@ def rows(fact: Fact, index: Index) -> Iterator[RowChange]:
             yield from _settled(fact)
         case "effect.contradicted":
             yield from _moved(fact, {"review_id": fact.data["review_id"]})
+        case "retry.decided":
+            yield from _retried(fact)
         case "review.assigned":
             yield Patch(REVIEWS.name, (fact.data["review_id"],), {"assignee": fact.data["assignee"]})
 
@@ -129,6 +160,7 @@ def _intended(fact: Fact, index: Index) -> Iterator[RowChange]:
     }
     if (fact.attempt or 1) > 1:
         yield from _moved(fact, known)
+        yield _no_retry(fact)
         return
     assert fact.run_id is not None, "an intention is made inside a run"
     if fact.content is not None:
@@ -174,11 +206,15 @@ def _observed(fact: Fact) -> Iterator[RowChange]:
     if fact.event_type == "effect.late_observed" and outcome != "unknown":
         # Now it is known; nobody need be asked. A contradiction follows in the same append and opens it again.
         yield _review_closed(fact, review_of(fact.data["effect_id"]))
+    if fact.data["source"] != "call" or fact.event_type == "effect.late_observed":
+        # An attempt that was decided on is not needed. One that was made has no row any more.
+        yield _no_retry(fact)
 
 
 def _review_opened(fact: Fact) -> Iterator[RowChange]:
     data = fact.data
     yield from _moved(fact, {"review_id": data["review_id"]})
+    yield _no_retry(fact)
     yield Put(
         REVIEWS.name,
         {
@@ -193,6 +229,30 @@ def _review_opened(fact: Fact) -> Iterator[RowChange]:
             "opened_at_ms": fact.recorded_at_ms,
         },
     )
+
+
+def _retried(fact: Fact) -> Iterator[RowChange]:
+    data = fact.data
+    if "effect_id" not in data:
+        return
+    if not data["retry"]:
+        yield _no_retry(fact)
+        return
+    row: dict[str, CellSource] = {
+        "effect_id": data["effect_id"],
+        "tenant": fact.tenant,
+        "stream_id": fact.stream_id,
+        "run_id": fact.run_id,
+        "attempt": fact.attempt or 1,
+        "error_class": data["error_class"],
+        "decided_at_ms": fact.recorded_at_ms,
+        "delay_ms": data["delay_ms"],
+    }
+    yield Put(RETRIES.name, row)
+
+
+def _no_retry(fact: Fact) -> Remove:
+    return Remove(RETRIES.name, (fact.data["effect_id"],))
 
 
 def _settled(fact: Fact) -> Iterator[RowChange]:
@@ -225,7 +285,7 @@ def _patch(fact: Fact, values: dict[str, Any], out_of: frozenset[str] = frozense
 
 FEATURE: Final = Feature(
     name="effects",
-    tables=(EFFECTS, EFFECT_KEYS, REVIEWS),
+    tables=(EFFECTS, EFFECT_KEYS, REVIEWS, RETRIES),
     event_types=frozenset(
         {
             "effect.intended",
@@ -235,6 +295,7 @@ FEATURE: Final = Feature(
             "effect.review_requested",
             "effect.settled",
             "effect.contradicted",
+            "retry.decided",
             "review.assigned",
         }
     ),

@@ -46,6 +46,7 @@ class Standing(_Typed):
     first_sequence: int
     intended_event_id: str
     outcome_sequence: int | None
+    intended_at_ms: int
     row_version: int
 
     @property

@@ -6,7 +6,7 @@ import asyncio
 import functools
 import inspect
 import itertools
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Generic, ParamSpec, TypeVar, cast, overload
 
@@ -16,6 +16,7 @@ from counterfoil.effects.doubt import DoubtRule
 from counterfoil.effects.handle import Handle
 from counterfoil.effects.perform import perform
 from counterfoil.effects.registry import register
+from counterfoil.effects.retry import Retry, policies_of
 from counterfoil.effects.signature import KEY_PARAMETER, Parameters, check_takes, chosen
 from counterfoil.effects.suitable import check_key_arrives, unfit
 from counterfoil.errors import ToolInvalid
@@ -55,6 +56,7 @@ class Tool(Generic[P, R_co]):
         repeatable: bool,
         provider_id: Callable[[Any], str | None] | None,
         artifacts: Callable[..., Iterable[Path | bytes]] | None = None,
+        retry: Retry | Sequence[Retry] | None = None,
         compensate: Tool[..., Any] | Compensate | None = None,
         irreversible: str | None = None,
     ) -> None:
@@ -66,6 +68,7 @@ class Tool(Generic[P, R_co]):
         self.doubt = doubt
         self.timeout_s = timeout_s
         self.repeatable = repeatable
+        self.retry: tuple[Retry, ...] = policies_of(retry, name, any_error=doubt.kind == "repeat")
         self.asynchronous: bool = inspect.iscoroutinefunction(self.fn)
         self.parameters: Parameters = Parameters(fn, name)
         check_key_arrives(name, doubt, self.parameters)
@@ -253,6 +256,7 @@ def effect(
     repeatable: bool = False,
     provider_id: Callable[[Any], str | None] | None = None,
     artifacts: Callable[..., Iterable[Path | bytes]] | None = None,
+    retry: Retry | Sequence[Retry] | None = None,
     compensate: Tool[..., Any] | Compensate | None = None,
     irreversible: str | None = None,
 ) -> Callable[[Callable[P, R_co]], Tool[P, R_co]]:
@@ -263,7 +267,8 @@ def effect(
     the business key: one effect per tenant, however often it is called. Without one, the same call in the same run is
     one effect, and a second call gets its recorded outcome unless ``repeatable``. ``timeout_s`` bounds one attempt in
     seconds. ``provider_id(result)`` picks the provider's own id out of the result. ``artifacts(**arguments)`` names the
-    files, or gives the bytes, that the call refers to: an approval does not hold for others. ``compensate`` is the tool
+    files, or gives the bytes, that the call refers to: an approval does not hold for others. ``retry`` says which
+    confirmed failures are tried again (:class:`counterfoil.effects.Retry`, or several). ``compensate`` is the tool
     that undoes a call, given the arguments of the same names, or a function of the arguments and the ``result`` that
     plans calls with ``tool.later(…)``; ``irreversible`` says in a sentence what nothing can undo. A parameter
     ``idempotency_key`` of the function is filled in by Counterfoil. Raises :class:`counterfoil.errors.ToolInvalid`.
@@ -288,6 +293,7 @@ def effect(
             repeatable=repeatable,
             provider_id=provider_id,
             artifacts=artifacts,
+            retry=retry,
             compensate=compensate,
             irreversible=irreversible,
         )

@@ -37,6 +37,7 @@ ENTRY_TYPES = COUNTED_TYPES | frozenset(
         "effect.settled",
         "effect.contradicted",
         "effect.repeated",
+        "retry.decided",
     }
 )
 """What a run is given of its own past when it is entered again: results, and everything about its effects.
