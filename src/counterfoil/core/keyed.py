@@ -11,6 +11,8 @@ from counterfoil.core.ids import check_id
 from counterfoil.errors import InvalidForm
 
 if TYPE_CHECKING:
+    from hashlib import _Hash as Hash
+
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 KEY_BYTES: Final = 32
@@ -55,6 +57,30 @@ class HmacState:
         inner.update(data)
         outer = self._outer.copy()
         outer.update(inner.digest())
+        return outer.digest()
+
+    def state(self) -> AddressState:
+        """The same for data that comes piece by piece."""
+        return AddressState(self._inner.copy(), self._outer.copy())
+
+
+class AddressState:
+    """An address under way: :meth:`KeyMaterial.address` of bytes that come piece by piece."""
+
+    __slots__ = ("_inner", "_outer")
+
+    def __init__(self, inner: Hash, outer: Hash) -> None:
+        self._inner = inner
+        self._outer = outer
+
+    def update(self, data: bytes) -> None:
+        """The next bytes."""
+        self._inner.update(data)
+
+    def digest(self) -> bytes:
+        """The 32 bytes for what came so far."""
+        outer = self._outer.copy()
+        outer.update(self._inner.digest())
         return outer.digest()
 
 
@@ -132,6 +158,10 @@ class KeyMaterial:
     def address(self, data: bytes) -> bytes:
         """``HMAC(K_address, data)``: equal bytes in one stream have one address."""
         return self._address.digest(data)
+
+    def address_state(self) -> AddressState:
+        """As :meth:`address`, for bytes that come piece by piece."""
+        return self._address.state()
 
     def node(self, parent: bytes, body: bytes) -> bytes:
         """The context-tree node of a message under ``parent`` (FORMAT 9); the root is :data:`ROOT_NODE`."""

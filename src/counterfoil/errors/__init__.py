@@ -23,6 +23,8 @@ from __future__ import annotations
 from counterfoil.errors.absences import (
     ApprovalNotFound,
     ApproverRefused,
+    ArtifactNotFound,
+    ArtifactUnavailable,
     ContentUnavailable,
     FileMissing,
     KeyMissing,
@@ -37,6 +39,7 @@ from counterfoil.errors.absences import (
     ToolNotFound,
 )
 from counterfoil.errors.alarms import (
+    ArtifactDamaged,
     ChainBroken,
     ContentDamaged,
     KeyDamaged,
@@ -140,6 +143,9 @@ __all__ = [
     "ApprovalMismatched",
     "ApprovalNotFound",
     "ApproverRefused",
+    "ArtifactDamaged",
+    "ArtifactNotFound",
+    "ArtifactUnavailable",
     "ChainBroken",
     "ConfigInvalid",
     "ConflictError",

@@ -46,6 +46,13 @@ class ApprovalNotFound(NotFoundError):
     code = "approval_not_found"
 
 
+class ArtifactNotFound(NotFoundError):
+    """No event of this ledger names such an artifact."""
+
+    code = "artifact_not_found"
+    default_hint = "`counterfoil artifacts ls` lists them"
+
+
 class ToolNotFound(NotFoundError):
     """No declared tool of this name is loaded, so its doubt cannot be ended here."""
 
@@ -94,3 +101,9 @@ class ContentUnavailable(AccessError):
     """Content was asked for that is withheld, missing or erased. Field ``state`` says which (FORMAT 6)."""
 
     code = "content_unavailable"
+
+
+class ArtifactUnavailable(AccessError):
+    """An artifact was asked for whose bytes are missing, withheld or erased. Field ``state`` says which (FORMAT 6)."""
+
+    code = "artifact_unavailable"
