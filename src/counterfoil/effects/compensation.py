@@ -47,7 +47,7 @@ class Compensation:
             offered |= {RESULT}
         self._name = name
         if not hasattr(declared, "later"):
-            self._plan: Callable[..., Any] = cast("Compensate", declared)
+            self._plan: Callable[..., Any] = declared
             self._takes = check_takes(self._plan, offered, "compensation", name)
             return
         tool = cast("Tool[..., Any]", declared)
