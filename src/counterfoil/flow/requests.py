@@ -167,9 +167,14 @@ CallResult = Returned | Raised | TimedOut
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Pause for so many seconds on the injected clock. Answer: None."""
+    """Pause for so many seconds on the injected clock. Answer: None.
+
+    ``polling`` says that nothing happens between two such pauses but a look whether somebody else is done: how many
+    there are is a matter of chance, so none is a crash boundary of its own.
+    """
 
     seconds: float
+    polling: bool = False
 
 
 @frozen

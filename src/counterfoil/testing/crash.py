@@ -40,7 +40,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast
 from counterfoil.effects.registry import own_tools
 from counterfoil.errors import RunWaiting
 from counterfoil.flow.drive import watched
-from counterfoil.flow.requests import Append, Call, Request
+from counterfoil.flow.requests import Append, Call, Request, Wait
 from counterfoil.testing.manual import ManualClock, SequentialIds
 from counterfoil.testing.truth import check_truth
 
@@ -90,6 +90,8 @@ class Life:
     def before(self, request: Request) -> None:
         """See ``flow.drive.Watcher``."""
         self.check()
+        if _is_poll(request):
+            return
         with self._lock:
             self.requests.append(name_of(request))
             here = CrashPoint(len(self.requests), "before", self.requests[-1])
@@ -99,6 +101,8 @@ class Life:
     def after(self, request: Request) -> None:
         """See ``flow.drive.Watcher``."""
         self.check()
+        if _is_poll(request):
+            return
         with self._lock:
             number = self._numbers.pop(id(request))
         self._die_at(CrashPoint(number, "after", name_of(request)))
@@ -129,6 +133,11 @@ class LifeUntil(Life):
     def ends_at(self, here: CrashPoint) -> bool:
         """See :class:`Life`."""
         return here.when == self._when and here.what.startswith(self._what)
+
+
+def _is_poll(request: Request) -> bool:
+    # Where it happens, and how often, differs from pass to pass; the requests before and after it are boundaries.
+    return isinstance(request, Wait) and request.polling
 
 
 def name_of(request: Request) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from contextlib import suppress
 
 import pytest
@@ -81,6 +82,25 @@ class InTasks(Stubborn):
 
 def test_tasks_cannot_swallow_it_either():
     crash.run_matrix(InTasks)
+
+
+def test_how_often_one_call_looks_after_another_makes_no_point():
+    looked = iter([1, 40])
+
+    class Slow(InTasks):
+        def prepare(self, world):
+            super().prepare(world)
+            until_ms, send = world.clock.now_ms() + next(looked) * 20, self.provider.send
+
+            def slowly(**arguments):
+                # Time passes by the other call's looking alone.
+                while world.clock.now_ms() < until_ms:
+                    threading.Event().wait(0)
+                return send(**arguments)
+
+            self.provider.send = slowly
+
+    assert len(crash.points_of(Slow)) == len(crash.points_of(Slow))
 
 
 def test_every_request_has_a_point_before_and_after_it():
