@@ -1,17 +1,46 @@
-"""Where a scenario is played: in memory, and on a PostgreSQL server."""
+"""Where a scenario is played: in memory, on disk and on a PostgreSQL server; by sync code and by tasks."""
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 
+from counterfoil.effects.registry import own_tools
+from counterfoil.testing.crash import World
 from tests.servers.fixtures import schema_for
+from tests.stage import Stage
+
+ON_SERVER = pytest.param("postgresql", marks=pytest.mark.postgres)
 
 
-@pytest.fixture(params=["memory", pytest.param("postgresql", marks=pytest.mark.postgres)])
-def somewhere(request, tmp_path, monkeypatch):
-    """The place of a ledger that is not there yet; None is memory."""
-    if request.param == "memory":
+def lies(kind, request, tmp_path, monkeypatch):
+    """The place of a ledger of this kind that is not there yet; None is memory."""
+    if kind == "memory":
         return None
+    if kind == "sqlite":
+        return tmp_path / "ledger"
     # Key-encryption keys of a ledger on a server lie in the home directory unless told otherwise.
     monkeypatch.setenv("HOME", str(tmp_path))
     return request.getfixturevalue("cluster").url(schema=schema_for(tmp_path))
+
+
+@pytest.fixture(params=["memory", ON_SERVER])
+def somewhere(request, tmp_path, monkeypatch):
+    """The place of a ledger that is not there yet; None is memory."""
+    return lies(request.param, request, tmp_path, monkeypatch)
+
+
+@pytest.fixture(params=["memory", "sqlite", ON_SERVER])
+def anywhere(request, tmp_path, monkeypatch):
+    """As ``somewhere``, on disk too: one server for all tests, a schema for each."""
+    return lies(request.param, request, tmp_path, monkeypatch)
+
+
+@pytest.fixture(params=["sync", "async"])
+def stage(request, anywhere):
+    """A ledger and a provider outside, on every engine and in both ways; whatever was played, the ledger is true."""
+    with own_tools(), closing(World(anywhere)) as world:
+        made = Stage(world, asynchronous=request.param == "async")
+        yield made
+        made.end()

@@ -16,7 +16,7 @@ Fault = Literal["answer_lost", "unreached", "rejected", "not_done", "slow", "mut
 
 ``answer_lost``: it is carried out and the connection breaks before the answer. ``unreached``: it breaks before the
 request arrives. ``rejected``: refused for good. ``not_done``: confirmed not done. ``slow``: carried out, and answered
-only after :meth:`FakeProvider.answer_now`. ``mute`` (lookups only): the question gets no answer.
+only after :meth:`FakeProvider.answer_now`, or never after :meth:`FakeProvider.hang_up`. ``mute`` (lookups only): the question gets no answer.
 """
 
 PATIENCE_S: Final = 30.0
@@ -47,6 +47,7 @@ class FakeProvider:
         self._lookup_plan: deque[Fault | None] = deque()
         self._lock = threading.Lock()
         self._answer = threading.Event()
+        self._hung_up = False
         self._slow = threading.Semaphore(0)
 
     def plan(self, *faults: Fault | None) -> None:
@@ -59,6 +60,11 @@ class FakeProvider:
 
     def answer_now(self) -> None:
         """Let slow answers go, those under way and those to come."""
+        self._answer.set()
+
+    def hang_up(self) -> None:
+        """Break the connections of slow answers, those under way and those to come: nobody is told anything any more."""
+        self._hung_up = True
         self._answer.set()
 
     def wait_for_slow(self, count: int = 1) -> None:
@@ -74,7 +80,7 @@ class FakeProvider:
         fault, answer = self._carry_out(idempotency_key, what)
         if fault == "slow":
             self._slow.release()
-            self._answer.wait(PATIENCE_S)
+            self._wait()
         return answer
 
     async def asend(self, *, idempotency_key: str, **what: Any) -> dict[str, Any]:
@@ -83,7 +89,7 @@ class FakeProvider:
         await asyncio.sleep(0)
         if fault == "slow":
             self._slow.release()
-            await asyncio.to_thread(self._answer.wait, PATIENCE_S)
+            await asyncio.to_thread(self._wait)
         return answer
 
     def find(self, *, idempotency_key: str, **_: Any) -> Found | Absent | CannotTell:
@@ -108,6 +114,11 @@ class FakeProvider:
     def booked(self, key: str | None = None) -> int:
         """How often something happened, under this key or in all."""
         return sum(key is None or entry.key == key for entry in self.book)
+
+    def _wait(self) -> None:
+        self._answer.wait(PATIENCE_S)
+        if self._hung_up:
+            raise ConnectionResetError("the connection broke before the answer came")
 
     def _carry_out(self, key: str, what: dict[str, Any]) -> tuple[Fault | None, dict[str, Any]]:
         with self._lock:
