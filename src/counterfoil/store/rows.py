@@ -37,7 +37,8 @@ class TableSpec:
     """A feature's table: name, columns, key and indexes by name.
 
     ``version`` rises when columns change; an older process that meets a newer version reads and refuses to write.
-    ``stream_column`` names the column that erasure and purge select by.
+    ``stream_column`` names the column that erasure and purge select by. The rows of a ``watched`` table are guarded by
+    many units and changed by few: a guard on one holds up nobody but who changes the table.
     Names are lower-case labels ``[a-z][a-z0-9_]*``; adapters may put them into SQL unquoted.
     """
 
@@ -47,6 +48,7 @@ class TableSpec:
     indexes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     version: int = 1
     stream_column: str | None = "stream_id"
+    watched: bool = False
 
     def place_in(self, index: str, row: Row) -> Key:
         """What a selection by this index goes on after when ``row`` was its last: the index's columns, then the key's."""

@@ -293,6 +293,7 @@ def _begin(transaction: WriteTransaction, jobs: Sequence[Job]) -> None:
         [part.stream_id for job in jobs for part in job.streams],
         [(part.stream_id, event.event_id) for job in jobs for part in job.streams for event in part.events],
         merged(job.keys for job in jobs),
+        frozenset().union(*(job.written for job in jobs)),
     )
 
 

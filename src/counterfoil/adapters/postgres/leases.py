@@ -70,6 +70,7 @@ def begin_with(transaction: WriteTransaction, job: Job | None, *stream_ids: str)
         [*stream_ids, *(part.stream_id for part in parts)],
         [(part.stream_id, event.event_id) for part in parts for event in part.events],
         {} if job is None else job.keys,
+        None if job is None else job.written,
     )
 
 

@@ -21,13 +21,15 @@ EVENT_OVERHEAD_BYTES: Final = 400
 class Job:
     """A unit ready for the writer; ``refusal`` is set when it contradicts itself and nothing else is.
 
-    ``keys`` names the rows that its guards and changes look at, ``held`` those that only have to stay absent.
+    ``keys`` names the rows that its guards and changes look at, ``held`` those that only have to stay absent, and
+    ``written`` the tables that it changes.
     """
 
     unit: Unit
     streams: tuple[StreamAppend, ...] = ()
     keys: dict[str, set[Key]] = field(default_factory=dict)
     held: dict[str, set[Key]] = field(default_factory=dict)
+    written: frozenset[str] = frozenset()
     events: int = 0
     size: int = 0
     refusal: CounterfoilError | None = None
@@ -57,8 +59,14 @@ def plan_unit(tables: RowTables, unit: Unit) -> Job:
     keys = touched(tables, unit.rows, unit.guards)
     written = touched(tables, unit.rows, ())
     absent = touched(tables, (), [guard for guard in unit.guards if isinstance(guard, Absent)])
-    held = {name: found - written.get(name, set()) for name, found in absent.items()}
-    return Job(unit, unit.streams, keys, {n: k for n, k in held.items() if k}, len(events), size)
+    # Of a watched table, the whole table is locked against changes.
+    held = {
+        name: found - written.get(name, set())
+        for name, found in absent.items()
+        if not tables.table(name).spec.watched
+    }
+    kept = {n: k for n, k in held.items() if k}
+    return Job(unit, unit.streams, keys, kept, frozenset(written), len(events), size)
 
 
 def touched(tables: RowTables, changes: Iterable[RowChange], guards: Iterable[Guard]) -> dict[str, set[Key]]:

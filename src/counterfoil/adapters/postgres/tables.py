@@ -43,6 +43,7 @@ class RowTable:
     pages: Pages = field(init=False)
     get: str = field(init=False)
     lock: str = field(init=False)
+    look: str = field(init=False)
     write: str = field(init=False)
     clear: str = field(init=False)
     clear_stream: str | None = field(init=False)
@@ -59,6 +60,11 @@ class RowTable:
         self.get = f"SELECT {columns} FROM {table} WHERE {here}"
         routines = self.routines
         self.lock = f"SELECT {columns} FROM {routines['lock']}(%s::json)"
+        same = " AND ".join(f"t.{quote(name)} = n.{quote(name)}" for name in spec.key)
+        self.look = (
+            f"SELECT {', '.join(f't.{quote(name)}' for name in self.all_columns)} FROM {table} AS t"
+            f" JOIN json_populate_recordset(NULL::{table}, %s::json) AS n ON {same}"
+        )
         self.write = f"SELECT {routines['write']}(%s::json, %s::json, %s::json, %s::json)"
         self.clear = f"DELETE FROM {table}"
         self.clear_stream = None

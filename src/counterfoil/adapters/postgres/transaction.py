@@ -7,7 +7,7 @@ committed in a second one. Every writer locks in the same order, so two never wa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import psycopg
@@ -33,6 +33,10 @@ LOCK_SHARE: Final = 0.8
 """Of the client's wait for an answer: the server gives up waiting for a lock before the client gives the server up."""
 COPY_EVENTS_MIN: Final = 8
 """From so many events on COPY is quicker than INSERT, though it cannot be in a pipeline."""
+
+LOOK: Final = "SELECT pg_advisory_xact_lock_shared(hashtextextended(%s, 0))"
+CHANGE: Final = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
+"""Locks on a watched table until the end of the transaction, in the server's memory: whoever only looks writes nothing."""
 
 EventRow = tuple[str, int, str, str, str | None, int, str, bytes, bytes]
 ContentRow = tuple[str, int, int, str, bytes]
@@ -79,8 +83,13 @@ class WriteTransaction:
         stream_ids: Iterable[str],
         events: Sequence[tuple[str, str]] = (),
         keys: Mapping[str, set[Key]] | None = None,
+        written: Collection[str] | None = None,
     ) -> None:
-        """Begin, lock these heads and rows, and fetch them with what else decides. One round trip."""
+        """Begin, lock these heads and rows, and fetch them with what else decides. One round trip.
+
+        ``written`` are the tables that will be changed (None: any): of the others, watched ones are locked together
+        with everybody else who only looks, and their rows are not locked at all.
+        """
         wanted = keys or {}
         connection = self.connection
         rows = {}
@@ -94,7 +103,10 @@ class WriteTransaction:
             for name in sorted(wanted):
                 table = self.tables.table(name)
                 listed = rows_json([table.keyed(key) for key in wanted[name]])
-                rows[name] = run(connection, table.lock, (listed,))
+                looks = table.spec.watched and written is not None and name not in written
+                if table.spec.watched:
+                    run(connection, LOOK if looks else CHANGE, (table.table,))
+                rows[name] = run(connection, table.look if looks else table.lock, (listed,))
         for row in told.fetchall():
             self._take(row)
         if self.tables_found != self.tables.versions:

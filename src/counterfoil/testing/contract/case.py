@@ -51,7 +51,16 @@ SHELF = TableSpec(
 )
 """A table with a key of two columns that belongs to no stream and has no state."""
 
-SAMPLE_TABLES = (PARCEL, SHELF)
+GATE = TableSpec(
+    name="sample_gate",
+    columns=(Column("gate_id"), Column("state")),
+    key=("gate_id",),
+    stream_column=None,
+    watched=True,
+)
+"""A table that many units guard and few change."""
+
+SAMPLE_TABLES = (PARCEL, SHELF, GATE)
 
 ErrorType = TypeVar("ErrorType", bound=CounterfoilError)
 

@@ -10,14 +10,15 @@ from typing import TypeVar
 
 from counterfoil.core.event import read_header
 from counterfoil.errors import ConflictError, Fenced, GuardFailed, LeaseHeld, WrongSequence
-from counterfoil.store.rows import Absent, Patch, RowIs
+from counterfoil.store.rows import Absent, Patch, Put, RowIs
 from counterfoil.store.unit import NONE, Outcome, Receipt, Refusal, Unit, at
-from counterfoil.testing.contract.case import DEADLINE_S, PARCEL, ContractCase, parcel
+from counterfoil.testing.contract.case import DEADLINE_S, GATE, PARCEL, ContractCase, parcel
 from counterfoil.testing.events import SampleStream
 
 THREADS = 16
 APPENDS = 12
 TASKS = 64
+PASSES_MAX = 20_000
 TTL_MS = 30_000
 
 Result = TypeVar("Result")
@@ -141,6 +142,30 @@ class ConcurrencyContract(ContractCase):
             [stream.unit(event, rows=(patch,), guards=(guard,)) for event in stream.events(THREADS)]
         )
         self.check_one_winner(outcomes, GuardFailed)
+
+    def test_nothing_that_was_guarded_by_a_watched_row_lands_after_its_change_is_answered(self) -> None:
+        lanes = [self.new_stream() for _ in range(4)]
+        began = threading.Semaphore(0)
+
+        def pass_while_open(stream: SampleStream) -> int:
+            """Units recorded until the gate was shut."""
+            for count in range(PASSES_MAX):
+                (outcome,) = self.outcomes(stream.unit(stream.event(), guards=(Absent(GATE.name, ("g1",)),)))
+                began.release()
+                if isinstance(outcome, Refusal):
+                    assert isinstance(outcome.error, GuardFailed)
+                    return count
+            return PASSES_MAX
+
+        with ThreadPoolExecutor(len(lanes)) as pool:
+            passing = [pool.submit(pass_while_open, stream) for stream in lanes]
+            assert all(began.acquire(timeout=DEADLINE_S) for _ in range(2 * len(lanes)))
+            shutting = self.new_stream()
+            shut = Put(GATE.name, {"gate_id": "g1", "state": "shut"})
+            self.append(shutting.unit(shutting.event(), rows=(shut,)))
+            heads = [self.store.head(stream.stream_id) for stream in lanes]
+            passed = [future.result(DEADLINE_S) for future in passing]
+        assert [head and head.sequence for head in heads] == passed
 
     def test_every_patch_of_one_row_counts(self) -> None:
         stream = self.new_stream()
