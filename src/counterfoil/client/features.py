@@ -6,9 +6,10 @@ from typing import Final
 
 from counterfoil.approvals.rows import FEATURE as APPROVALS
 from counterfoil.effects.rows import FEATURE as EFFECTS
+from counterfoil.repair.rows import FEATURE as REPAIR
 from counterfoil.runtime.rows import FEATURE as RUNTIME
 from counterfoil.store.rows import Feature, TableSpec
 
-FEATURES: Final[tuple[Feature, ...]] = (RUNTIME, EFFECTS, APPROVALS)
+FEATURES: Final[tuple[Feature, ...]] = (RUNTIME, EFFECTS, APPROVALS, REPAIR)
 
 TABLES: Final[tuple[TableSpec, ...]] = tuple(table for feature in FEATURES for table in feature.tables)

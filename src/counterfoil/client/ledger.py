@@ -14,6 +14,7 @@ from counterfoil.client.features import TABLES
 from counterfoil.client.ids import UlidIds
 from counterfoil.client.place import MEMORY, open_parts
 from counterfoil.client.reading import ConversationInfo
+from counterfoil.client.repairing import Repairing
 from counterfoil.core.fields import FieldForm
 from counterfoil.core.forms import is_label
 from counterfoil.core.genesis import ContentMode
@@ -86,7 +87,7 @@ def open(
         raise
 
 
-class Ledger(Approving):
+class Ledger(Approving, Repairing):
     """An open ledger, for one tenant. Thread-safe; not to be used after a fork.
 
     >>> with counterfoil.open(":memory:") as ledger:

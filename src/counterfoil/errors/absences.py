@@ -53,6 +53,12 @@ class ArtifactNotFound(NotFoundError):
     default_hint = "`counterfoil artifacts ls` lists them"
 
 
+class RepairNotFound(NotFoundError):
+    """There is no such repair."""
+
+    code = "repair_not_found"
+
+
 class ToolNotFound(NotFoundError):
     """No declared tool of this name is loaded, so its doubt cannot be ended here."""
 
@@ -95,6 +101,18 @@ class ApproverRefused(AccessError):
     """This person may not answer: who asked may not approve, and assignees are named by the policy (DESIGN 7)."""
 
     code = "approver_refused"
+
+
+class TurnRefused(AccessError):
+    """A hook around a turn refused what came in, what goes out or what a model was to be asked (seed 000)."""
+
+    code = "turn_refused"
+
+
+class TurnNotFound(NotFoundError):
+    """There is no such turn."""
+
+    code = "turn_not_found"
 
 
 class ContentUnavailable(AccessError):

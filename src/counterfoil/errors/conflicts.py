@@ -111,3 +111,27 @@ class AnsweredAlready(ConflictError):
     """The approval was answered before, has expired, was used, or its run has ended. Field ``state``."""
 
     code = "answered_already"
+
+
+class NotRepairable(ConflictError):
+    """The effect is in doubt or in review, or was not carried out: there is nothing to undo, or not yet (DESIGN 7)."""
+
+    code = "not_repairable"
+
+
+class RepairedAlready(ConflictError):
+    """The same thing is being repaired or was repaired. Fields ``repair_id`` and ``state``."""
+
+    code = "repaired_already"
+
+
+class RepairClosed(ConflictError):
+    """The repair was closed, with another result than the one asked for. Field ``state``."""
+
+    code = "repair_closed"
+
+
+class RepairUnsettled(ConflictError):
+    """The repair cannot be closed: a compensation of it has no outcome yet, or its run is open."""
+
+    code = "repair_unsettled"
