@@ -6,7 +6,7 @@
 // language: JavaScript sorts text by UTF-16 units and prints numbers as RFC 8785 wants them, so neither is written
 // out here; integers beyond 2^53 are BigInt, and objects are Map, because a JavaScript object reorders its members.
 
-import { createDecipheriv, createHash, createHmac } from "node:crypto";
+import { createCipheriv, createDecipheriv, createHash, createHmac } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { inflateSync } from "node:zlib";
 
@@ -219,6 +219,57 @@ function opened(one) {
     throw new Refused("nonce");
   }
   return { content, packed, salt };
+}
+
+// ---- artifacts -------------------------------------------------------------------------------------------------
+
+const CHUNK = 16 * 1024;
+
+/** Key, nonce by chunk number, and commitment of one object: HKDF-Expand with SHA-512. */
+function chunkKeys(file, salt) {
+  const key = derived(hex(file.data_key), "artifact");
+  const expand = (...texts) => texts.reduce((hash, text) => hash.update(text), createHmac("sha512", key)).digest();
+  const info = Buffer.concat([
+    Buffer.from("c2sp.org/chunked-encryption@v1+AEAD_AES_256_GCM\0"),
+    salt,
+    context(file.stream_id, "artifact", []),
+  ]);
+  const first = expand(info, Buffer.from([1]));
+  const found = Buffer.concat([first, expand(first, info, Buffer.from([2]))]);
+  const base = BigInt(`0x${found.toString("hex", 32, 44)}`);
+  const nonce = (number) => hex((base ^ BigInt(number)).toString(16).padStart(24, "0"));
+  return { key: found.subarray(0, 32), nonce, commitment: found.subarray(44, 76) };
+}
+
+function chunked(file, salt, plain) {
+  const { key, nonce, commitment } = chunkKeys(file, salt);
+  const out = [salt, commitment];
+  for (let at = 0; at <= plain.length; at += CHUNK) {
+    const cipher = createCipheriv("aes-256-gcm", key, nonce(at / CHUNK), { authTagLength: 16 });
+    out.push(cipher.update(plain.subarray(at, at + CHUNK)), cipher.final(), cipher.getAuthTag());
+  }
+  return Buffer.concat(out);
+}
+
+/** The plain bytes of an object; every check of FORMAT 10 in its order. */
+function unchunked(file, stored, address) {
+  if (stored.length < 56) throw new Refused("length");
+  const { key, nonce, commitment } = chunkKeys(file, stored.subarray(0, 24));
+  if (!stored.subarray(24, 56).equals(commitment)) throw new Refused("commitment");
+  const plain = [];
+  for (let at = 56, number = 0; ; at += CHUNK + 16, number += 1) {
+    const piece = stored.subarray(at, at + CHUNK + 16);
+    if (piece.length < 16) throw new Refused("cut");
+    try {
+      plain.push(decrypted(key, nonce(number), piece, Buffer.alloc(0)));
+    } catch (refusal) {
+      throw refusal instanceof Refused ? new Refused("chunk") : refusal;
+    }
+    if (piece.length < CHUNK + 16) break;
+  }
+  const whole = Buffer.concat(plain);
+  if (mac(derived(hex(file.data_key), "address"), whole).toString("hex") !== address) throw new Refused("address");
+  return whole;
 }
 
 // ---- forms -----------------------------------------------------------------------------------------------------
@@ -549,6 +600,42 @@ function checkEvents(check, file) {
   for (const one of file.refuse) check.refused(one.name, one.reason, () => readHeader(one.header));
 }
 
+function checkArtifacts(check, file) {
+  const key = hex(file.data_key);
+  check.same("K_artifact", derived(key, "artifact").toString("hex"), file.K_artifact);
+  check.same("context", context(file.stream_id, "artifact", []).toString("utf-8"), file.context);
+  const objects = new Map();
+  for (const one of file.accept) {
+    const made = () => Buffer.from(Array.from({ length: one.size }, (_, i) => (i * one.step + 7) % 256));
+    const plain = one.plain === undefined ? made() : hex(one.plain);
+    const address = mac(derived(key, "address"), plain);
+    const salt = hex(one.salt);
+    if (one.salt_from_address) {
+      const own = mac(mac(derived(key, "mac"), context(file.stream_id, "artifact-salt", [])), address);
+      check.same(one.name, one.salt, own.toString("hex", 0, 24));
+    }
+    const stored = chunked(file, salt, plain);
+    objects.set(one.name, stored);
+    check.same(one.name, address.toString("hex"), one.address);
+    check.same(one.name, `${plain.length} ${stored.length}`, `${one.size} ${one.object_bytes}`);
+    check.same(one.name, stored.toString("hex", 24, 56), one.commitment);
+    check.same(one.name, sha256(stored), one.sha256);
+    if (one.object !== undefined) check.same(one.name, stored.toString("hex"), one.object);
+    check.same(one.name, unchunked(file, stored, one.address).equals(plain), true);
+  }
+  for (const one of file.refuse) {
+    const whole = objects.get(one.of);
+    const stored =
+      whole === undefined
+        ? hex(one.object)
+        : Buffer.concat(one.edit.keep.map(([low, high]) => whole.subarray(low, high)));
+    check.refused(one.name, one.check, () => unchunked(file, stored, one.address));
+  }
+  for (const [size, wanted] of file.size_classes) {
+    check.same(`${size} bytes`, Math.max(0, Math.ceil(Math.log2(size))), wanted);
+  }
+}
+
 function checkTurn(check, file) {
   let previous = "0".repeat(64);
   for (const one of file.events) {
@@ -566,6 +653,7 @@ const FILES = {
   keys: checkKeys,
   genesis: checkGenesis,
   records: checkRecords,
+  artifacts: checkArtifacts,
   events: checkEvents,
   turn: checkTurn,
 };

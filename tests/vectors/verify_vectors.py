@@ -1,8 +1,8 @@
 """Recomputes every vector beside it with Python's standard library alone; no line is shared with the package.
 
-    python -I tests/vectors/verify_vectors.py
+    python -I tests/vectors/verify_vectors.py [NAME...]
 
-prints one line for each file and exits 0 when all agree, 1 otherwise. AES-256-GCM is written out below, since the
+prints one line for each file, or for those named, and exits 0 when all agree, 1 otherwise. AES-256-GCM is written out below, since the
 standard library has none; it is meant to be read, not to be quick or safe against timing.
 """
 
@@ -258,7 +258,7 @@ SBOX = _sbox()
 
 
 class Aes256Gcm:
-    """Decryption with a 96-bit nonce and a 16-byte tag behind the cipher text."""
+    """AES-256-GCM with a 96-bit nonce and a 16-byte tag behind the cipher text."""
 
     def __init__(self, key: bytes) -> None:
         self.rounds = self.schedule(key)
@@ -309,12 +309,22 @@ class Aes256Gcm:
             factor = (factor >> 1) ^ (0xE1 << 120 if factor & 1 else 0)
         return product
 
+    def tag(self, nonce: bytes, text: bytes, aad: bytes) -> bytes:
+        mask = self.block(nonce + b"\0\0\0\1")
+        return (self.ghash(aad, text) ^ int.from_bytes(mask, "big")).to_bytes(16, "big")
+
+    def encrypt(self, nonce: bytes, text: bytes) -> bytes:
+        sealed = self.stream(nonce, text)
+        return sealed + self.tag(nonce, sealed, b"")
+
     def decrypt(self, nonce: bytes, sealed: bytes, aad: bytes) -> bytes:
         text, tag = sealed[:-16], sealed[-16:]
-        mask = self.block(nonce + b"\0\0\0\1")
-        own = (self.ghash(aad, text) ^ int.from_bytes(mask, "big")).to_bytes(16, "big")
-        if len(tag) != 16 or own != tag:
+        if len(tag) != 16 or self.tag(nonce, text, aad) != tag:
             raise Refused("tag")
+        return self.stream(nonce, text)
+
+    def stream(self, nonce: bytes, text: bytes) -> bytes:
+        """The text under the key stream: both ways are the same."""
         out = bytearray()
         for number, i in enumerate(range(0, len(text), 16), 2):
             stream = self.block(nonce + number.to_bytes(4, "big"))
@@ -372,6 +382,53 @@ def opened(case: dict) -> tuple[bytes, bytes, bytes]:
     if case["mode"] == "sealed" and record[1:13] != mac(salt, packed)[:12]:
         raise Refused("nonce")
     return content, packed, salt
+
+
+# ---- artifacts ---------------------------------------------------------------------------------------------------
+
+CHUNK = 16 * 1024
+
+
+def chunk_keys(file: dict, salt: bytes) -> tuple[bytes, int, bytes]:
+    """Key, base nonce and commitment of one object: HKDF-Expand with SHA-512."""
+    key = derived(bytes.fromhex(file["data_key"]), "artifact")
+    info = b"c2sp.org/chunked-encryption@v1+AEAD_AES_256_GCM\0" + salt
+    info += context(file["stream_id"], "artifact", [])
+    first = hmac.new(key, info + b"\1", hashlib.sha512).digest()
+    found = first + hmac.new(key, first + info + b"\2", hashlib.sha512).digest()
+    return found[:32], int.from_bytes(found[32:44], "big"), found[44:76]
+
+
+def chunked(file: dict, salt: bytes, plain: bytes) -> bytes:
+    key, nonce, commitment = chunk_keys(file, salt)
+    cipher, out = Aes256Gcm(key), salt + commitment
+    for number in range(len(plain) // CHUNK + 1):
+        chunk = plain[number * CHUNK : (number + 1) * CHUNK]
+        out += cipher.encrypt((nonce ^ number).to_bytes(12, "big"), chunk)
+    return out
+
+
+def unchunked(file: dict, stored: bytes, address: str) -> bytes:
+    """The plain bytes of an object; every check of FORMAT 10 in its order."""
+    if len(stored) < 56:
+        raise Refused("length")
+    key, nonce, commitment = chunk_keys(file, stored[:24])
+    if stored[24:56] != commitment:
+        raise Refused("commitment")
+    cipher, plain, rest = Aes256Gcm(key), b"", stored[56:]
+    pieces = [rest[at : at + CHUNK + 16] for at in range(0, len(rest), CHUNK + 16)]
+    if len(rest) % (CHUNK + 16) == 0:
+        pieces.append(b"")
+    for number, piece in enumerate(pieces):
+        if len(piece) < 16:
+            raise Refused("cut")
+        try:
+            plain += cipher.decrypt((nonce ^ number).to_bytes(12, "big"), piece, b"")
+        except Refused:
+            raise Refused("chunk") from None
+    if mac(derived(bytes.fromhex(file["data_key"]), "address"), plain).hex() != address:
+        raise Refused("address")
+    return plain
 
 
 # ---- forms -------------------------------------------------------------------------------------------------------
@@ -729,6 +786,38 @@ def bound(file: dict, genesis: dict) -> str:
     return mac(salt, canonical(binding)).hex()
 
 
+def check_artifacts(check: Check, file: dict) -> None:
+    key = bytes.fromhex(file["data_key"])
+    check.same("K_artifact", derived(key, "artifact").hex(), file["K_artifact"])
+    check.same("context", context(file["stream_id"], "artifact", []).decode(), file["context"])
+    objects = {}
+    for case in file["accept"]:
+        step, size = case.get("step"), case["size"]
+        plain = (
+            bytes.fromhex(case["plain"]) if step is None else bytes((i * step + 7) % 256 for i in range(size))
+        )
+        address = mac(derived(key, "address"), plain)
+        salt = bytes.fromhex(case["salt"])
+        if case["salt_from_address"]:
+            own = mac(mac(derived(key, "mac"), context(file["stream_id"], "artifact-salt", [])), address)[:24]
+            check.same(case["name"], salt.hex(), own.hex())
+        stored = objects[case["name"]] = chunked(file, salt, plain)
+        check.same(case["name"], address.hex(), case["address"])
+        check.same(case["name"], (len(plain), len(stored)), (size, case["object_bytes"]))
+        check.same(case["name"], stored[24:56].hex(), case["commitment"])
+        check.same(case["name"], hashlib.sha256(stored).hexdigest(), case["sha256"])
+        check.same(case["name"], stored.hex(), case.get("object", stored.hex()))
+        if step is None:
+            check.same(case["name"], unchunked(file, stored, case["address"]), plain)
+    for case in file["refuse"]:
+        whole = objects.get(case.get("of"))
+        kept = b"" if whole is None else b"".join(whole[low:high] for low, high in case["edit"]["keep"])
+        stored = kept if whole is not None else bytes.fromhex(case["object"])
+        check.refused(case["name"], case["check"], unchunked, file, stored, case["address"])
+    for size, wanted in file["size_classes"]:
+        check.same(f"{size} bytes", next(n for n in range(64) if 2**n >= size), wanted)
+
+
 def check_turn(check: Check, file: dict) -> None:
     previous = "0" * 64
     for case in file["events"]:
@@ -753,6 +842,7 @@ FILES = {
     "keys": check_keys,
     "genesis": check_genesis,
     "records": check_records,
+    "artifacts": check_artifacts,
     "events": check_events,
     "turn": check_turn,
 }
@@ -760,8 +850,8 @@ FILES = {
 
 def main() -> int:
     failed = 0
-    for name, run in FILES.items():
-        check = Check(name)
+    for name in sys.argv[1:] or FILES:
+        check, run = Check(name), FILES[name]
         try:
             run(check, json.loads((HERE / f"{name}.json").read_text("utf-8")))
         except Refused as refusal:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import struct
@@ -13,6 +14,14 @@ from typing import Any
 import pytest
 
 from counterfoil.core import canonical, forms, ids
+from counterfoil.core.artifact import (
+    Sealer,
+    open_artifact,
+    salt_for,
+    seal_artifact,
+    sealed_bytes,
+    size_class,
+)
 from counterfoil.core.event import event_hash
 from counterfoil.core.genesis import parse_genesis
 from counterfoil.core.header import read_header
@@ -21,6 +30,7 @@ from counterfoil.core.numerals import float_text
 from counterfoil.core.records import Opening, check_opening, open_record, record_digest, seal, unpack_content
 from counterfoil.core.turn import turn_hash
 from counterfoil.errors import (
+    ArtifactDamaged,
     ContentDamaged,
     CounterfoilError,
     DuplicateMember,
@@ -248,6 +258,54 @@ def test_an_opening_proves_its_part_and_nothing_else(case):
     assert check_opening(opening, case["commitment"]) is case["proves"]
 
 
+# ---- artifacts ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def artifacts() -> Any:
+    return whole("artifacts")
+
+
+def plain_of(case) -> bytes:
+    if "plain" in case:
+        return bytes.fromhex(case["plain"])
+    return bytes((i * case["step"] + 7) % 256 for i in range(case["size"]))
+
+
+def object_of(artifacts, case) -> bytes:
+    if "object" in case:
+        return bytes.fromhex(case["object"])
+    of = next(one for one in artifacts["accept"] if one["name"] == case["of"])
+    stored, _ = seal_artifact(material_of(artifacts), plain_of(of))
+    return b"".join(stored[low:high] for low, high in case["edit"]["keep"])
+
+
+@pytest.mark.parametrize("case", cases("artifacts", "accept"))
+def test_an_artifact_has_its_salt_object_and_address(artifacts, case):
+    material, plain = material_of(artifacts), plain_of(case)
+    salt = bytes.fromhex(case["salt"])
+    if case["salt_from_address"]:
+        assert salt_for(material, material.address(plain)) == salt
+    sealer = Sealer(material, salt)
+    stored = sealer.update(plain) + sealer.finish()
+    assert hashlib.sha256(stored).hexdigest() == case["sha256"]
+    assert (sealer.address.hex(), sealer.size) == (case["address"], case["size"])
+    assert sealed_bytes(case["size"]) == len(stored) == case["object_bytes"]
+    assert size_class(case["size"]) == case["size_class"]
+    assert open_artifact(material, stored, case["address"]) == plain
+
+
+@pytest.mark.parametrize("case", cases("artifacts", "refuse"))
+def test_a_damaged_object_is_refused_at_its_check(artifacts, case):
+    with pytest.raises(ArtifactDamaged) as refusal:
+        open_artifact(material_of(artifacts), object_of(artifacts, case), case["address"])
+    assert refusal.value.check == case["check"]
+
+
+def test_a_size_has_the_class_that_holds_it(artifacts):
+    assert [[size, size_class(size)] for size, _ in artifacts["size_classes"]] == artifacts["size_classes"]
+
+
 # ---- events ------------------------------------------------------------------------------------------------------
 
 
@@ -327,6 +385,7 @@ CHANGES = {
     "keys": ('"keyed": "', '"keyed": "f'),
     "genesis": ('"hash": "', '"hash": "f'),
     "records": ('"commitment": "7', '"commitment": "8'),
+    "artifacts": ('"sha256": "', '"sha256": "f'),
     "events": ('"hash": "', '"hash": "f'),
     "turn": ('"hash": "', '"hash": "f'),
 }
@@ -341,7 +400,7 @@ def test_the_verifier_notices_a_vector_that_was_changed(name, tmp_path):
     assert CHANGES[name][0] in text
     changed.write_text(text.replace(*CHANGES[name], 1), "utf-8")
     done = subprocess.run(
-        [sys.executable, "-I", str(tmp_path / "verify_vectors.py")],
+        [sys.executable, "-I", str(tmp_path / "verify_vectors.py"), name],
         capture_output=True,
         text=True,
         timeout=60,
