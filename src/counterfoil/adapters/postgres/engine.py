@@ -18,7 +18,7 @@ import psycopg
 from counterfoil.adapters.postgres.checks import check, check_duplicate
 from counterfoil.adapters.postgres.clock import DatabaseClock
 from counterfoil.adapters.postgres.connect import BoundedConnection, Patience, close_quietly, connect, run
-from counterfoil.adapters.postgres.faults import Verdict, translate, verdict
+from counterfoil.adapters.postgres.faults import DeadlinePassed, Verdict, translate, verdict
 from counterfoil.adapters.postgres.heads import HeadMemory
 from counterfoil.adapters.postgres.lone import append_lone
 from counterfoil.adapters.postgres.place import PostgresPlace
@@ -171,7 +171,8 @@ class Engine:
             self._tables.schema,
             self._tables,
             self._clock.injected,
-            self._patience.answer_s,
+            # Where little time is left, the server must say sooner that a lock was not to be had.
+            min(self._patience.answer_s, connection.give_up_at - time.monotonic()),
         )
         try:
             if jobs:
@@ -208,6 +209,7 @@ class Engine:
     ) -> T:
         """Try until it is done, the error is final or the deadline has passed. Raises Doubt as soon as there is any."""
         pause_s, tried, races = PAUSE_S, 0, 0
+        busy: CounterfoilError | None = None
         while True:
             connection, attempt, tried = None, _Try(), tried + 1
             try:
@@ -224,6 +226,11 @@ class Engine:
                     raise Doubt(told, attempt.answer) from error
                 late = time.monotonic() + pause_s >= give_up_at or self._closing.is_set()
                 races += isinstance(error, psycopg.errors.UniqueViolation)
+                if what is Verdict.AGAIN:
+                    busy = told
+                elif isinstance(error, DeadlinePassed) and busy is not None:
+                    # The last try was cut short while it waited for what the ones before had waited for.
+                    told = busy
                 if (
                     what is Verdict.FINAL
                     or late

@@ -47,6 +47,10 @@ T = TypeVar("T")
 _KEY: Final = 'SELECT key_id, stream_id, kek_id, wrapped, "check" FROM {k}.data_key'
 _LINK: Final = "SELECT key_id, kek_id, lookup, box FROM {k}.subject"
 
+UNDER_WAY: Final = "pg_advisory_xact_lock_shared(hashtextextended('counterfoil keys ' || %s, 0))"
+_OVER: Final = "pg_advisory_xact_lock(hashtextextended('counterfoil keys ' || %s, 0))"
+"""Held by every transaction that writes keys, together; taken alone by whoever must know that none is under way."""
+
 
 class PostgresKeyStore:
     """A ``KeyStore`` in a schema. ``create`` makes it when it is not there; otherwise that is ``KeyStoreMissing``.
@@ -226,6 +230,7 @@ class PostgresKeyStore:
                 with connection.pipeline():
                     run(connection, BEGIN)
                     run(connection, "SELECT set_config('lock_timeout', %s, true)", (lock_ms,))
+                    run(connection, f"SELECT {UNDER_WAY}", (self._place.keys_schema,))
                 answer = work(connection)
             except BaseException:
                 if not connection.closed:
@@ -243,9 +248,14 @@ class PostgresKeyStore:
         try:
             return self._pool.change(once, lambda: bool(answers))
         except AppendTimeout:
-            if answers and landed():
+            if answers and self._none_under_way() and landed():
                 return answers[0]
             raise
+
+    def _none_under_way(self) -> bool:
+        """Wait until every transaction that was being committed is over; one of them may be the one in doubt."""
+        self._rows(f"SELECT 1 FROM {_OVER}", (self._place.keys_schema,))
+        return True
 
     def _begin(self, *, create: bool) -> str:
         """Make the tables if told to, check that they are ours, and return the store's id."""

@@ -54,10 +54,13 @@ def release(transaction: WriteTransaction, lease: Lease) -> None:
 
 
 def stands(connection: BoundedConnection, schema: str, lease: Lease) -> bool:
-    """Whether exactly this lease is the stream's newest; for a claim whose answer was lost."""
+    """Whether exactly this lease is the stream's newest; for a claim whose answer was lost.
+
+    Waits for the head's lock, which the claim holds as long as its commit is still on its way on the server.
+    """
     rows = fetch(
         connection,
-        f"SELECT token, lease_until FROM {quoted(schema)}.head WHERE stream_id = %s",
+        f"SELECT token, lease_until FROM {quoted(schema)}.head WHERE stream_id = %s FOR UPDATE",
         (lease.stream_id,),
     )
     return rows == [(lease.token, lease.expires_at_ms)]

@@ -6,6 +6,7 @@ import pytest
 
 from counterfoil.errors import AppendTimeout, Fenced, StoreError, StoreIO
 from counterfoil.store.unit import Receipt
+from tests.servers.patience import hasty, hourglass
 from tests.servers.proxy import Proxy
 from tests.unit.adapters.postgres.conftest import outcome, receipt, refusal, thing
 
@@ -23,11 +24,21 @@ def proxy(cluster):
 
 @pytest.fixture
 def through(ledger, stream, proxy):
-    """A handle whose connections go through the proxy; it has seen the stream's head."""
-    store = ledger.open(port=proxy.port, wait_s=3, answer_s=1)
+    """A handle whose connections go through the proxy; it has seen the stream's head.
+
+    It waits long: a connection that is cut is noticed at once, and only what is kept back takes a short deadline.
+    """
+    store = ledger.open(port=proxy.port, wait_s=60, answer_s=20)
     receipt(store, stream.unit(stream.event()))
     receipt(store, stream.unit(stream.event()))
     return store
+
+
+@pytest.fixture
+def glass():
+    """Deadlines of calls under way pass when the test says so."""
+    with hourglass() as made:
+        yield made
 
 
 def committing(chunk):
@@ -83,14 +94,16 @@ def test_a_connection_lost_before_anything_was_sent_to_be_kept_is_no_matter(
     through, store, stream, proxy, what
 ):
     happened = proxy.once(what, locking)
-    told = receipt(through, stream.unit(stream.event(), rows=(thing("new", stream),)))
+    with hasty(through, wait_s=60, answer_s=1):
+        told = receipt(through, stream.unit(stream.event(), rows=(thing("new", stream),)))
     assert happened.is_set()
     assert (told.duplicate, told.positions[0].sequence) == (False, 6)
 
 
 def test_an_answer_that_never_comes_is_no_reason_to_wait_for_ever(through, store, stream, proxy):
     happened = proxy.once("swallow", lambda chunk: b"INSERT 0" in chunk or b"SELECT 1" in chunk, answers=True)
-    told = receipt(through, stream.unit(stream.event()))
+    with hasty(through, wait_s=60, answer_s=1):
+        told = receipt(through, stream.unit(stream.event()))
     assert happened.is_set()
     assert told.duplicate is False
     assert sequences(store, stream) == [1, 2, 3, 4, 5, 6]
@@ -98,7 +111,7 @@ def test_an_answer_that_never_comes_is_no_reason_to_wait_for_ever(through, store
 
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_what_cannot_be_looked_up_in_time_is_told_as_unknown_and_lands_once_later(
-    through, store, stream, proxy, moment
+    through, store, stream, proxy, glass, moment
 ):
     unit = stream.unit(stream.event(), rows=(thing("new", stream),))
 
@@ -106,6 +119,7 @@ def test_what_cannot_be_looked_up_in_time_is_told_as_unknown_and_lands_once_late
         if not committing(chunk):
             return False
         proxy.refusing = True
+        glass.run_out()
         return True
 
     proxy.once(moment, and_refuse)
@@ -119,9 +133,10 @@ def test_what_cannot_be_looked_up_in_time_is_told_as_unknown_and_lands_once_late
     assert store.get("thing", ("new",))["row_version"] == 1
 
 
-def test_what_was_surely_not_recorded_is_refused_with_the_way_out(through, store, stream, proxy):
+def test_what_was_surely_not_recorded_is_refused_with_the_way_out(through, store, stream, proxy, glass):
     proxy.refusing = True
     proxy.cut()
+    glass.run_out()
     error = refusal(through, stream.unit(stream.event(), rows=(thing("new", stream),)), StoreError)
     assert error.retryable
     assert error.hint
@@ -188,7 +203,7 @@ def test_a_read_is_asked_again_on_a_new_connection(through, stream, proxy):
 def test_reading_from_a_server_that_is_away_says_so_within_the_deadline(through, stream, proxy):
     proxy.refusing = True
     proxy.cut()
-    with pytest.raises(StoreIO) as caught:
+    with hasty(through), pytest.raises(StoreIO) as caught:
         through.read(stream.stream_id)
     assert caught.value.retryable
 

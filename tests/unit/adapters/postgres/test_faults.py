@@ -9,6 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import psycopg
 import pytest
 
+from counterfoil.adapters.postgres import keystore, leases, transaction
+from counterfoil.adapters.postgres.connect import BoundedConnection
 from counterfoil.errors import (
     AppendTimeout,
     InputError,
@@ -19,9 +21,10 @@ from counterfoil.errors import (
     StoreReadOnly,
 )
 from counterfoil.store.rows import RowIs
-from counterfoil.store.unit import Receipt
+from counterfoil.store.unit import Lease, Receipt
 from counterfoil.testing.events import SampleStream
 from counterfoil.testing.manual import SequentialIds
+from tests.servers.patience import hasty, hourglass
 from tests.unit.adapters.postgres.conftest import Ledger, outcome, receipt, refusal, thing
 
 pytestmark = pytest.mark.postgres
@@ -30,12 +33,19 @@ DEADLINE_S = 60
 
 
 @pytest.fixture
-def hasty(ledger, stream):
-    """A handle that does not wait long; it has seen the stream's head."""
-    store = ledger.open(wait_s=2.5, answer_s=0.5)
+def seen(ledger, stream):
+    """A patient handle that has seen the stream's head."""
+    store = ledger.open(wait_s=60, answer_s=20)
     receipt(store, stream.unit(stream.event()))
     receipt(store, stream.unit(stream.event()))
     return store
+
+
+@pytest.fixture
+def glass():
+    """Deadlines of calls under way pass when the test says so."""
+    with hourglass() as made:
+        yield made
 
 
 def sequences(store, stream):
@@ -45,34 +55,34 @@ def sequences(store, stream):
 # ---- frozen ----------------------------------------------------------------------------------------------------------
 
 
-def test_every_call_to_a_frozen_server_returns_with_an_error_that_names_its_way_out(ledger, hasty, stream):
+def test_every_call_to_a_frozen_server_returns_with_an_error_that_names_its_way_out(ledger, seen, stream):
     lone = stream.unit(stream.event())
     rows = stream.unit(stream.event(), rows=(thing("new", stream),))
     reading = (
-        lambda: hasty.read(stream.stream_id),
-        lambda: hasty.head(stream.stream_id),
-        hasty.feed,
-        lambda: hasty.snapshot().__enter__(),
-        lambda: ledger.open(wait_s=2.5, answer_s=0.5),
+        lambda: seen.read(stream.stream_id),
+        lambda: seen.head(stream.stream_id),
+        seen.feed,
+        lambda: seen.snapshot().__enter__(),
+        lambda: ledger.open(wait_s=1, answer_s=0.4),
     )
-    with ledger.cluster.frozen(), ThreadPoolExecutor(len(reading)) as pool:
+    with ledger.cluster.frozen(), hasty(seen), ThreadPoolExecutor(len(reading)) as pool:
         asked = [pool.submit(call) for call in reading]
         with pytest.raises(AppendTimeout) as unknown:
-            outcome(hasty, lone)
-        told = [unknown.value, refusal(hasty, rows, StoreIO)]
+            outcome(seen, lone)
+        told = [unknown.value, refusal(seen, rows, StoreIO)]
         with pytest.raises(StoreIO) as caught:
-            hasty.claim(stream.stream_id, "me", 1000, 0)
+            seen.claim(stream.stream_id, "me", 1000, 0)
         told += [caught.value, *(call.exception(DEADLINE_S) for call in asked)]
     assert "same ids" in unknown.value.hint
     assert all(isinstance(error, StoreIO) for error in told[1:])
     assert all(error.retryable and error.hint for error in told)
-    assert receipt(hasty, lone).positions[0].sequence in (6, 7)
-    assert receipt(hasty, rows).positions[0].sequence in (6, 7)
-    assert sequences(hasty, stream) == [1, 2, 3, 4, 5, 6, 7]
+    assert receipt(seen, lone).positions[0].sequence in (6, 7)
+    assert receipt(seen, rows).positions[0].sequence in (6, 7)
+    assert sequences(seen, stream) == [1, 2, 3, 4, 5, 6, 7]
 
 
 def test_appends_that_meet_a_freeze_go_on_after_it(ledger, stream):
-    store = ledger.open(wait_s=20, answer_s=0.5)
+    store = ledger.open(wait_s=60, answer_s=0.5)
     units = [stream.unit(event, rows=(thing(f"f{n}", stream),)) for n, event in enumerate(stream.events(6))]
     with ledger.cluster.frozen():
         futures = []
@@ -85,10 +95,11 @@ def test_appends_that_meet_a_freeze_go_on_after_it(ledger, stream):
     assert sequences(store, stream) == list(range(1, 10))
 
 
-def test_a_snapshot_of_a_server_that_freezes_meanwhile_says_so(ledger, hasty, stream):
-    with pytest.raises(StoreIO), hasty.snapshot() as snapshot:
+def test_a_snapshot_of_a_server_that_freezes_meanwhile_says_so(ledger, seen, stream):
+    with pytest.raises(StoreIO), seen.snapshot() as snapshot:
         snapshot.head(stream.stream_id)
         with ledger.cluster.frozen():
+            snapshot._connection.answer_s = 0.4
             snapshot.read(stream.stream_id)
 
 
@@ -153,9 +164,10 @@ def read_only_server(ledger):
 
 
 def test_a_leader_that_is_demoted_under_us_refuses_and_reading_goes_on(
-    ledger, hasty, stream, read_only_server
+    ledger, seen, stream, read_only_server, glass
 ):
-    error = refusal(hasty, stream.unit(stream.event(), rows=(thing("new", stream),)), StoreReadOnly)
+    glass.run_out()
+    error = refusal(seen, stream.unit(stream.event(), rows=(thing("new", stream),)), StoreReadOnly)
     assert "target_session_attrs" in error.hint
     reader = ledger.open(read_only=True, create=False)
     assert len(reader.read(stream.stream_id)) == 5
@@ -202,12 +214,59 @@ def _until_waiting(ledger):
     raise AssertionError("nobody waits for a lock")
 
 
-def test_a_head_that_somebody_holds_too_long_is_busy(ledger, hasty, stream):
+def test_a_head_that_somebody_holds_too_long_is_busy(ledger, seen, stream, glass, monkeypatch):
+    monkeypatch.setattr(transaction, "LOCK_SHARE", 0.001)
+    glass.run_out()
     with psycopg.connect(ledger.cluster.url()) as other:
         other.execute(f"SELECT 1 FROM {ledger.schema}.head FOR UPDATE")
-        error = refusal(hasty, stream.unit(stream.event(), rows=(thing("new", stream),)), StoreBusy)
+        error = refusal(seen, stream.unit(stream.event(), rows=(thing("new", stream),)), StoreBusy)
         assert error.retryable
-    assert isinstance(outcome(hasty, stream.unit(stream.event())), Receipt)
+    assert isinstance(outcome(seen, stream.unit(stream.event())), Receipt)
+
+
+def test_a_last_try_that_the_deadline_cuts_short_tells_what_the_ones_before_waited_for(
+    ledger, seen, stream, glass, monkeypatch
+):
+    firsts, real = iter([1]), transaction.WriteTransaction.begin
+
+    def begin(self, *args):
+        # The server says of the first try that the lock was not given; the next one's answer does not come in time.
+        first = next(firsts, None)
+        monkeypatch.setattr(self, "_lock_ms", first or DEADLINE_S * 1000)
+        if first is None:
+            self.connection.answer_s = 0.2
+            glass.run_out()
+        real(self, *args)
+
+    monkeypatch.setattr(transaction.WriteTransaction, "begin", begin)
+    with psycopg.connect(ledger.cluster.url()) as other:
+        other.execute(f"SELECT 1 FROM {ledger.schema}.head FOR UPDATE")
+        refusal(seen, stream.unit(stream.event(), rows=(thing("new", stream),)), StoreBusy)
+
+
+def test_whether_a_claim_stands_is_told_when_the_commit_under_way_is_over(ledger, store, stream):
+    lease = Lease(stream.stream_id, 1, "me", 5)
+    with (
+        ThreadPoolExecutor(1) as pool,
+        psycopg.connect(ledger.cluster.url()) as other,
+        BoundedConnection.connect(ledger.cluster.url(), autocommit=True) as looking,
+    ):
+        looking.answer_s = DEADLINE_S
+        other.execute(f"UPDATE {ledger.schema}.head SET token = 1, lease_owner = 'me', lease_until = 5")
+        told = pool.submit(leases.stands, looking, ledger.schema, lease)
+        _until_waiting(ledger)
+        other.commit()
+        assert told.result(DEADLINE_S)
+
+
+def test_whether_keys_were_put_is_told_when_every_commit_under_way_is_over(ledger, store):
+    keys = ledger.key_store()
+    with ThreadPoolExecutor(1) as pool, psycopg.connect(ledger.cluster.url()) as other:
+        other.execute(f"SELECT {keystore.UNDER_WAY}", (f"{ledger.schema}_keys",))
+        told = pool.submit(keys._none_under_way)
+        _until_waiting(ledger)
+        other.commit()
+        assert told.result(DEADLINE_S)
 
 
 def test_a_row_that_somebody_inserts_meanwhile_is_seen_on_the_second_try(ledger, store, stream):
