@@ -1,12 +1,15 @@
-"""The protocols that a host may implement itself: clock, ids, key provider, key store, policy."""
+"""The protocols that a host may implement itself: clock, ids, key provider, key store, artifact store, policy."""
 
 from __future__ import annotations
 
+from counterfoil.abc.artifacts import ArtifactStore, ArtifactUpload
 from counterfoil.abc.keys import EpochKeyProvider, KeyProvider, KeyRow, KeyStore, SubjectRow
 from counterfoil.abc.policy import Asking, Policy, Proposal, Ruling
 from counterfoil.abc.time import Clock, Ids
 
 __all__ = [
+    "ArtifactStore",
+    "ArtifactUpload",
     "Asking",
     "Clock",
     "EpochKeyProvider",

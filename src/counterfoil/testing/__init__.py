@@ -8,14 +8,28 @@ from typing import TYPE_CHECKING, Any
 from counterfoil.testing.manual import ManualClock, SequentialIds
 
 if TYPE_CHECKING:
-    from counterfoil.testing.contract import FaultContract, KeyStoreContract, StoreContract
+    from counterfoil.testing.contract import (
+        ArtifactStoreContract,
+        FaultContract,
+        KeyStoreContract,
+        StoreContract,
+    )
 
-__all__ = ["FaultContract", "KeyStoreContract", "ManualClock", "SequentialIds", "StoreContract"]
+__all__ = [
+    "ArtifactStoreContract",
+    "FaultContract",
+    "KeyStoreContract",
+    "ManualClock",
+    "SequentialIds",
+    "StoreContract",
+]
+
+_SUITES = frozenset({"ArtifactStoreContract", "FaultContract", "KeyStoreContract", "StoreContract"})
 
 
 def __getattr__(name: str) -> Any:
     # The suites need pytest, which a program that only wants a manual clock need not have.
-    if name not in {"FaultContract", "KeyStoreContract", "StoreContract"}:
+    if name not in _SUITES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if "pytest" in sys.modules and "counterfoil.testing.contract" not in sys.modules:
         # Failing assertions of the shipped suite then show both sides, as those of the user's own tests do.

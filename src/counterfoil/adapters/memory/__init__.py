@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from counterfoil.adapters.memory.artifacts import MemoryArtifacts
 from counterfoil.adapters.memory.keystore import MemoryKeyStore
 from counterfoil.adapters.memory.store import MemoryStore
 
-__all__ = ["MemoryKeyStore", "MemoryStore"]
+__all__ = ["MemoryArtifacts", "MemoryKeyStore", "MemoryStore"]

@@ -1,8 +1,9 @@
-"""StoreContract, FaultContract, KeyStoreContract: each sentence of the contracts as a test, for any engine."""
+"""StoreContract, FaultContract, KeyStoreContract, ArtifactStoreContract: each sentence of the contracts as a test, for any engine."""
 
 from __future__ import annotations
 
 from counterfoil.testing.contract.appending import AppendContract
+from counterfoil.testing.contract.artifacts import ArtifactStoreContract
 from counterfoil.testing.contract.case import ContractCase
 from counterfoil.testing.contract.concurrency import ConcurrencyContract
 from counterfoil.testing.contract.conditions import ConditionContract
@@ -17,7 +18,7 @@ from counterfoil.testing.contract.rows import RowContract
 from counterfoil.testing.contract.selecting import SelectContract
 from counterfoil.testing.contract.snapshots import SnapshotContract
 
-__all__ = ["ContractCase", "FaultContract", "KeyStoreContract", "StoreContract"]
+__all__ = ["ArtifactStoreContract", "ContractCase", "FaultContract", "KeyStoreContract", "StoreContract"]
 
 
 class StoreContract(
