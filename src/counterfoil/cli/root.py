@@ -30,6 +30,7 @@ COMMANDS: Final = {
     "recover": "End the doubt of effects whose worker is gone.",
     "review": "What waits for a person: list, show, settle.",
     "approve": "What waits for permission: list, show, grant, deny, revoke.",
+    "hold": "The stop lever: let no new effect begin.",
     "bench": "Measure side by side against the budgets.",
     "help": "Help on a command.",
 }

@@ -15,6 +15,7 @@ from counterfoil.client.ids import UlidIds
 from counterfoil.client.place import MEMORY, open_parts
 from counterfoil.client.reading import ConversationInfo
 from counterfoil.client.repairing import Repairing
+from counterfoil.client.stopping import Stopping
 from counterfoil.core.fields import FieldForm
 from counterfoil.core.forms import is_label
 from counterfoil.core.genesis import ContentMode
@@ -87,7 +88,7 @@ def open(
         raise
 
 
-class Ledger(Approving, Repairing):
+class Ledger(Approving, Repairing, Stopping):
     """An open ledger, for one tenant. Thread-safe; not to be used after a fork.
 
     >>> with counterfoil.open(":memory:") as ledger:

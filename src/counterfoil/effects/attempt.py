@@ -14,8 +14,10 @@ from counterfoil.effects import events, late
 from counterfoil.effects.doubt import DoubtKind
 from counterfoil.effects.handle import Handle
 from counterfoil.effects.identity import Identity, Occurrence, binding
+from counterfoil.effects.lever import LEVER_GATES, Lever
 from counterfoil.effects.outcome import NEVER_SENT, Verdict, error_content, judge_call
 from counterfoil.effects.permit import UNASKED, Permit
+from counterfoil.effects.refusals import effect_held
 from counterfoil.effects.retrying import retry_decision
 from counterfoil.effects.rows import EFFECTS
 from counterfoil.effects.standing import Standing
@@ -26,6 +28,7 @@ from counterfoil.errors import (
     GuardFailed,
     InputError,
     NotDone,
+    StoreBusy,
     StoreError,
 )
 from counterfoil.flow.context import LEASE_MARGIN_MS, RunScope
@@ -50,6 +53,9 @@ APPEND_TRIES: Final = 4
 """How often an observation is handed to a store that fails in a way that may pass."""
 
 APPEND_PAUSE_S: Final = 0.25
+
+LOOKS_MAX: Final = 64
+"""How often an intention is handed in anew because a lever has moved."""
 
 
 @dataclass(slots=True)
@@ -116,8 +122,8 @@ def intend(work: Work, *guards: Guard) -> Flow[None]:
     """Make the intention durable. Nothing has been sent when this raises.
 
     The deadline lies before the lease's end, so nobody recovers the effect while its call may be under way.
-    Raises ``GuardFailed``, ``LeaseLost``, ``RunClosed``, an InputError when the arguments cannot be read back from
-    their recorded form, or what parked the run.
+    Raises ``GuardFailed``, ``EffectHeld``, ``LeaseLost``, ``RunClosed``, an InputError when the arguments cannot be
+    read back from their recorded form, or what parked the run.
     """
     scope, tool = work.scope, work.tool
     # Before anything is written: what cannot be read back is not intended either.
@@ -134,11 +140,32 @@ def intend(work: Work, *guards: Guard) -> Flow[None]:
     permit = work.permit
     scope.frontier(f"effect {tool.name}", approved=permit.approval_id is not None)
     try:
-        yield from append_patiently(append(scope, (*permit.drafts, draft), *guards, *permit.guards))
+        yield from _unless_held(work, (*permit.drafts, draft), (*guards, *permit.guards))
     except Fenced as fenced:
         raise scope.latch(scope.lost()) from fenced
     work.intended_event_id = draft.event_id
     work.permit = permit.spent()
+
+
+def _unless_held(work: Work, drafts: tuple[Draft, ...], guards: tuple[Guard, ...]) -> Flow[None]:
+    """Append an intention under the guard that no lever has moved since this run looked. Raises ``EffectHeld``."""
+    lever, tool = work.scope.part(Lever), work.tool.name
+    for _ in range(LOOKS_MAX):
+        if lever.holding(tool) is not None:
+            # What held it may have been released since.
+            yield from lever.look()
+        held = lever.holding(tool)
+        if held is not None:
+            raise effect_held(work.effect_id, tool, held.scope, held.event_id)
+        try:
+            yield from append_patiently(append(work.scope, drafts, *guards, lever.guard))
+        except GuardFailed as moved:
+            if moved.fields["table"] != LEVER_GATES.name:
+                raise
+            yield from lever.look()
+        else:
+            return
+    raise StoreBusy("levers kept moving while an intention was recorded; nothing was sent")
 
 
 def _intention(work: Work) -> events.Intention:

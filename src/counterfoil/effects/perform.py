@@ -10,11 +10,12 @@ from counterfoil.approvals.rows import APPROVALS
 from counterfoil.core.frozen import frozen
 from counterfoil.core.values import to_json
 from counterfoil.effects import events
-from counterfoil.effects.attempt import Overtaken, Work, append, append_patiently, intend, send
+from counterfoil.effects.attempt import Overtaken, Work, append, append_patiently, send
 from counterfoil.effects.compensation import Compensating
 from counterfoil.effects.decisions import Decisions
 from counterfoil.effects.doubt import DoubtKind
 from counterfoil.effects.handle import Handle
+from counterfoil.effects.holding import intend_unless_held
 from counterfoil.effects.identity import (
     Identity,
     Occurrence,
@@ -214,7 +215,7 @@ def _first_call(asked: Asked, *guards: Guard, takes_over: str | None = None) -> 
     asked.past.began(asked.identity.key_index, effect_id, asked.handle)
     try:
         try:
-            yield from intend(work, *guards)
+            yield from intend_unless_held(asked, work, *guards)
             asked.decisions.keep(permit.decided)
         except GuardFailed as taken:
             asked.past.forget(asked.identity.key_index, effect_id)
@@ -442,7 +443,7 @@ def _next_attempt(asked: Asked, effect: Standing) -> Flow[Any]:
     asked.past.resumed(work.effect_id, asked.handle)
     try:
         try:
-            yield from intend(work, *asked.may_follow(effect))
+            yield from intend_unless_held(asked, work, *asked.may_follow(effect))
             asked.decisions.keep(permit.decided)
         except GuardFailed as moved:
             if moved.fields["table"] == APPROVALS.name:

@@ -5,11 +5,15 @@ from __future__ import annotations
 from typing import Any, Final
 
 from counterfoil.approvals.standing import ApprovalStanding
-from counterfoil.errors import ApprovalDenied, ApprovalMismatched, EffectError, PolicyDenied
+from counterfoil.errors import ApprovalDenied, ApprovalMismatched, EffectError, EffectHeld, PolicyDenied
 from counterfoil.flow.event import Event
 
 REFUSED_TYPES: Final = frozenset({"policy.evaluated", "approval.expired", "approval.mismatched"})
 """Events each of which refused one call; ``policy.evaluated`` does with the outcome ``deny``."""
+
+
+LEVER_POLICY: Final = "counterfoil.lever"
+"""Under this name, with the lever's event as revision, ``policy.evaluated`` says that a lever refused a call."""
 
 
 def is_refusal(event: Event) -> bool:
@@ -30,6 +34,8 @@ def refused_call(event: Event) -> str | None:
 def refusal_of(event: Event, tool: str) -> EffectError:
     """The error of a recorded refusal."""
     data = event.data
+    if event.type == "policy.evaluated" and data["policy"] == LEVER_POLICY:
+        return effect_held(data["effect_id"], tool, data["rules"][0], data["revision"])
     if event.type == "policy.evaluated":
         reasons = (event.content_or_none() or {}).get("reasons", ())
         return policy_denied(
@@ -54,6 +60,22 @@ def policy_denied(
         revision=revision,
         rules=list(rules),
     )
+
+
+def effect_held(effect_id: str, tool: str, scope: str, lever: str) -> EffectHeld:
+    """A person holds the tool, or everything; ``lever`` is the event that says who and why (DESIGN 7)."""
+    what = f"tool {tool} is held" if scope == "tool" else f"every effect of this {_WIDE[scope]} is held"
+    return EffectHeld(
+        f"{what}, so this call of {tool} is not made",
+        hint="nothing was sent; `counterfoil hold ls` says who holds it and why. Call again when it is released",
+        effect_id=effect_id,
+        tool=tool,
+        scope=scope,
+        lever=lever,
+    )
+
+
+_WIDE: Final = {"tenant": "tenant", "all": "ledger"}
 
 
 def not_approved(approval_id: str, effect_id: str, tool: str, outcome: str) -> ApprovalDenied:

@@ -31,7 +31,7 @@ from counterfoil.effects.outcome import (
 from counterfoil.effects.standing import Standing
 from counterfoil.effects.state import IN_REVIEW, review_of
 from counterfoil.effects.suitable import RESTS_ON_KEY
-from counterfoil.errors import Fenced, GuardFailed, InputError
+from counterfoil.errors import EffectHeld, Fenced, GuardFailed, InputError
 from counterfoil.errors.base import text_of
 from counterfoil.flow.context import LEASE_MARGIN_MS
 from counterfoil.flow.requests import Call, CallResult, Flow, Now, Raised, Returned, Wait
@@ -72,6 +72,9 @@ def resolve(work: Work, case: Case, *news: Draft) -> Flow[Resolution]:
         return (yield from _resolve(work, case, news))
     except Fenced as fenced:
         raise work.scope.latch(work.scope.lost()) from fenced
+    except EffectHeld as held:
+        # The doubt stays what it is: nothing is sent to end it, and a later recovery goes on.
+        return Parked("effect", work.effect_id, held.message)
     except GuardFailed as moved:
         row = moved.fields["row"]
         raise Overtaken(None if row is None else Standing.of(row)) from moved

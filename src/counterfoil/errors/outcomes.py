@@ -54,6 +54,13 @@ class PolicyDenied(EffectError):
     code = "policy_denied"
 
 
+class EffectHeld(PolicyDenied):
+    """A person holds the tool, the tenant or the ledger; the call was not made. Fields ``tool scope lever``."""
+
+    code = "effect_held"
+    retryable = True
+
+
 class PolicyFailed(EffectError):
     """The policy itself failed or ruled what cannot be carried out; the tool was not called, nothing was recorded."""
 

@@ -402,8 +402,8 @@ def test_a_key_is_not_taken_over_while_its_own_run_tries_again(world, declare, m
     append = other.ports.append
 
     def outrun(unit, claim=None):
-        # The first intention finds the key taken; the one that would take it over has guards on both effects.
-        if len(unit.guards) == 2:
+        # The first intention finds the key taken; the one that would take it over has guards on both effects too.
+        if len(unit.guards) == 3:
             assert once_more("o-1") == "done"
         return append(unit, claim)
 

@@ -1,0 +1,61 @@
+"""What a lever does and holds, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from counterfoil.cli.render.line import Line, Span
+from counterfoil.cli.render.marks import marked
+from counterfoil.cli.render.table import Column, table
+from counterfoil.cli.render.times import duration, moment, plural
+from counterfoil.client.stopping import HeldLever
+from counterfoil.effects.holding import LeverMoved
+from counterfoil.store.rows import Row
+
+
+def lever_lines(moved: Sequence[LeverMoved], under_way: Sequence[Row], option: str) -> Iterator[Line]:
+    """What was moved, and what no lever stops because it had begun."""
+    for lever in moved:
+        what = f"tool {marked(lever.tool)}" if lever.scope == "tool" else f"tenant {marked(lever.tenant)}"
+        already = " already" if lever.repeated else ""
+        if lever.state == "held":
+            yield Line(
+                Span("■ ", "failure"), Span(what, "strong"), f" is held{already}: no new effect begins"
+            )
+        else:
+            yield Line(
+                Span("✓ ", "good"), Span(what, "strong"), f" is not held{' anyway' if already else ''}"
+            )
+    if under_way:
+        yield Line(
+            f"  {plural(len(under_way), 'effect')} under way or in doubt: ",
+            Span(f"counterfoil ls effects{option}", "quiet"),
+        )
+
+
+def held_lines(held: Sequence[HeldLever], width: int, now_ms: int) -> list[Line]:
+    """One line for each lever that is held."""
+    if not held:
+        return [Line(Span("✓ ", "good"), "nothing is held")]
+    columns = (
+        Column("held", shrinks=True),
+        Column("since (UTC)", yields=2),
+        Column("for", yields=3),
+        Column("by", shrinks=True),
+        Column("reason", shrinks=True, yields=1, least=16),
+    )
+    return table(columns, [_held(lever, now_ms) for lever in held], width)
+
+
+def _held(lever: HeldLever, now_ms: int) -> list[Line]:
+    what = {"tenant": "the whole tenant", "all": "the whole ledger"}.get(
+        lever.scope, marked(lever.tool or "")
+    )
+    gone = Line(Span("not readable", "quiet"))
+    return [
+        Line(Span("■ ", "failure"), what),
+        Line(moment(lever.since_ms).removesuffix("Z")),
+        Line(duration(max(0, now_ms - lever.since_ms))),
+        gone if lever.by is None else Line(marked(lever.by)),
+        gone if lever.reason is None else Line(marked(lever.reason)),
+    ]
