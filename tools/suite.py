@@ -48,28 +48,6 @@ def workers() -> int:
     return max(2, min(cores, WORKERS_MAX))
 
 
-AGAIN_MAX = 10
-"""Failures that are looked at a second time; more of them are no matter of a busy machine."""
-
-
-def again(tally: Tally) -> None:
-    """Runs the few tests that failed once more, alone and without neighbours, and names those that then pass.
-
-    Tests with real servers, processes and deadlines can lose a race against their neighbours on a busy machine. A
-    test that passes alone counts as passed and is named; one that fails again, or no test at all, has failed.
-    """
-    names = sorted(name for name in tally.failed if "::" in name)
-    if not names or len(names) != len(tally.failed) or len(names) > AGAIN_MAX:
-        return
-    print(f"\nOnce more, alone: {len(names)} that failed among their neighbours.", flush=True)
-    second = Tally()
-    pytest.main(["-n", "0", "-q", *names], plugins=[second])
-    for name in sorted(second.passed - second.failed):
-        tally.failed.discard(name)
-        tally.passed.add(name)
-        print(f"passed at the second try, alone: {name}", flush=True)
-
-
 def main(arguments: list[str]) -> int:
     """Runs pytest and returns 0 only when at least one test ran and none failed."""
     # A run in the background ignores interrupts, and so would the programs that tests interrupt.
@@ -79,9 +57,6 @@ def main(arguments: list[str]) -> int:
     # A worker that died is not replaced: its replacement can wait for ever for work of its group.
     defaults = ["-n", str(workers()), "--dist", "loadgroup", "--max-worker-restart", "0"]
     code = int(pytest.main([*defaults, *arguments], plugins=[tally]))
-    if "CI" in os.environ and code == pytest.ExitCode.TESTS_FAILED:
-        again(tally)
-        code = code if tally.failed else int(pytest.ExitCode.OK)
     passed, failed = tally.totals(code)
     print(f"\nThe tests took {time.monotonic() - started:.0f} s; set-up is not counted.")
     print(f"{passed} passed, {failed} failed", flush=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +20,12 @@ CASES = {
         1,
     ),
     "a file that does not import": ("import nothing_of_this_name\n", "0 passed, 1 failed", 1),
+    "a test that would pass at a second try": (
+        "from pathlib import Path\nmark = Path(__file__).with_name('tried')\n"
+        "def test_a():\n  tried = mark.exists()\n  mark.touch()\n  assert tried\n",
+        "0 passed, 1 failed",
+        1,
+    ),
     "no test at all": ("", "0 passed, 1 failed", 1),
 }
 
@@ -39,6 +46,9 @@ def test_the_last_line_counts(case: str, workers: str, tmp_path: Path):
         "-p",
         "no:cacheprovider",
     ]
-    ended = subprocess.run([*command, str(tmp_path)], cwd=ROOT, capture_output=True, text=True)
+    environment = os.environ | {"CI": "true"}
+    ended = subprocess.run(
+        [*command, str(tmp_path)], cwd=ROOT, env=environment, capture_output=True, text=True
+    )
     assert ended.stdout.splitlines()[-1] == totals
     assert ended.returncode == code
