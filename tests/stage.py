@@ -24,7 +24,7 @@ class _Plain:
     async def __aenter__(self) -> counterfoil.Run:
         return self._run.__enter__()
 
-    async def __aexit__(self, *error: Any) -> Any:
+    async def __aexit__(self, *error: object) -> Any:
         return self._run.__exit__(*error)
 
 
@@ -39,10 +39,14 @@ class Stage:
         self.world = world
         self.asynchronous = asynchronous
         self.provider = FakeProvider()
+        self.policy: Any = None
+        self.whole = True
 
     def open(self) -> counterfoil.Ledger:
-        """A worker's own handle on the ledger."""
-        return self.world.open()
+        """A worker's own handle on the ledger, under the policy that is in force."""
+        ledger = self.world.open()
+        ledger.policy = self.policy
+        return ledger
 
     # ---- tools ----
 
@@ -129,14 +133,13 @@ class Stage:
         return self.play(self.agent(self.open(), tool, order, **settings))
 
     def crash(self, tool: Any, where: str = "call payment.refund", **settings: Any) -> None:
-        """The refund agent, by a worker that dies right after ``where``; then every lease and deadline passes."""
+        """The refund agent, by a worker that dies right after ``where`` and holds what it held."""
 
         def work(ledger: counterfoil.Ledger) -> Any:
             agent = self.agent(ledger, tool, **settings)
             return agent if self.asynchronous else self.play(agent)
 
         live(self.world, LifeUntil(where), work)
-        self.world.time_passes()
 
     # ---- what is left: the stream, and apart from it the rows ----
 
@@ -159,9 +162,16 @@ class Stage:
         """The cause of each open review's row."""
         return [str(row["cause"]) for row in self.open().reviews()]
 
+    def lose_key(self) -> None:
+        """The key of the conversation's content is gone and no certificate says why: from here on something is broken."""
+        ledger = self.open()
+        ledger.keyring.store.delete([ledger.ports.genesis(ledger.stream_of(CASE)).key])
+        self.whole = False
+
     def end(self) -> None:
-        """Stream and rows agree, nothing final was sent again, every byte verifies; then nobody is answered any more."""
+        """Unless something was broken on purpose: stream and rows agree, nothing final was sent again, every byte verifies; then nobody is answered any more."""
         try:
-            check_truth(self.open())
+            if self.whole:
+                check_truth(self.open())
         finally:
             self.provider.hang_up()

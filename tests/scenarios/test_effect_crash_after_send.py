@@ -15,6 +15,7 @@ def crashed(stage):
         stage.provider.deduplicates = False
         refund = stage.refund(rule)
         stage.crash(refund)
+        stage.world.time_passes()
         assert stage.provider.booked("refund:O-1042") == 1
         return refund
 

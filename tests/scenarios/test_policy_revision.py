@@ -1,4 +1,7 @@
-"""Policies over time: denied and recorded, constrained and shown, and judged anew when the revision has changed."""
+"""Failure mode: the policy changes while a run waits. What was permitted under the old revision is judged anew.
+
+Around it, policies over time: denied and recorded, constrained and shown.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,73 @@ from counterfoil.errors import PolicyFailed, StoreBusy
 from counterfoil.policy import RuleList, Ruling, allow, constrain, deny
 from counterfoil.testing.crash import World
 from counterfoil.testing.truth import check_truth
-from tests.approving import Shop
+from tests.approving import Shop, policy
+
+# ---- the revision changed between the grant and its use, on every engine -------------------------------------------
+
+
+@pytest.fixture
+def granted(stage):
+    """A refund of 80 that a person has permitted under revision 1, and has not been sent."""
+    stage.policy = policy(expires_s=86_400)
+    refund = stage.refund()
+
+    def resume():
+        return stage.play(large(stage, refund))
+
+    with pytest.raises(RunWaiting):
+        resume()
+    ledger = stage.open()
+    (row,) = ledger.approvals()
+    ledger.approve(str(row["approval_id"]), by="Ines")
+    return resume
+
+
+async def large(stage, refund):
+    async with stage.run(stage.open()) as run:
+        run.finish((await stage.call(refund, "O-1042", 80))["id"])
+    return run.output
+
+
+def approval_states(stage):
+    return [row["state"] for row in stage.open().approvals(None)]
+
+
+def test_the_stream_shows_the_grant_and_the_new_ruling_that_overtook_it(stage, granted):
+    stage.policy = RuleList("limits", revision="2", rules=[], otherwise="deny")
+    with pytest.raises(PolicyDenied):
+        granted()
+    assert stage.stream("outcome", "revision") == [
+        ("decision.proposed", None, None),
+        ("policy.evaluated", "ask", "1"),
+        ("approval.requested", None, None),
+        ("approval.granted", None, None),
+        ("policy.evaluated", "deny", "2"),
+        ("approval.expired", None, None),
+    ]
+    assert stage.provider.requests == []
+
+
+def test_the_rows_show_a_grant_that_was_never_used_and_no_effect(stage, granted):
+    stage.policy = RuleList("limits", revision="2", rules=[], otherwise="deny")
+    with pytest.raises(PolicyDenied):
+        granted()
+    assert (stage.effects(), stage.runs()) == ([], [("finished", "policy_stop")])
+    assert approval_states(stage) == ["expired"]
+
+
+def test_a_revision_that_still_asks_lets_the_grant_be_used_once(stage, granted):
+    stage.policy = policy("2", expires_s=86_400)
+    assert [granted(), granted()] == ["re_1", "re_1"]
+    assert [ruling for ruling in stage.stream("revision") if ruling[0] == "policy.evaluated"] == [
+        ("policy.evaluated", "1"),
+        ("policy.evaluated", "2"),
+    ]
+    assert (approval_states(stage), stage.effects()) == (["consumed"], ["succeeded"])
+    assert stage.provider.requests == ["refund:O-1042"]
+
+
+# ---- policies over time ----------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
