@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
@@ -52,6 +52,8 @@ class BoundedConnection(psycopg.Connection[tuple[Any, ...]]):
 
     answer_s: float = ANSWER_S
     give_up_at: float = math.inf
+    may_prepare: ClassVar[bool] = True
+    """Whether statements may be prepared where nothing stands before the server; no longer once that has failed."""
 
     def wait(self, gen: Generator[Any, Any, T], *args: Any, **options: Any) -> T:
         """See ``psycopg.Connection.wait``. Raises :class:`DeadlinePassed`."""
@@ -61,7 +63,19 @@ class BoundedConnection(psycopg.Connection[tuple[Any, ...]]):
         except DeadlinePassed:
             self.pgconn.finish()
             raise
+        except _NOT_PREPARED:
+            BoundedConnection.may_prepare = False
+            self.pgconn.finish()
+            raise
 
+
+PREPARE_THRESHOLD: Final = 5
+"""A statement is prepared when it is sent for the sixth time: parsing and planning it takes as long as a small insert."""
+
+_NOT_PREPARED: Final = (
+    psycopg.errors.InvalidSqlStatementName,
+    psycopg.errors.DuplicatePreparedStatement,
+)
 
 PATIENT: Final = Patience()
 
@@ -85,8 +99,8 @@ def connect(
 ) -> BoundedConnection:
     """A new connection in autocommit. Raises psycopg errors as they are; the caller knows what it was doing.
 
-    Nothing here outlives a transaction on the server: no session settings, no named statements, no locks, no
-    LISTEN, so a pooler may give each transaction another server connection (INFRA 4).
+    Nothing here outlives a transaction on the server: no session settings, no locks, no LISTEN, and named statements
+    only where no pooler can give each transaction another server connection (INFRA 4).
     """
     left_s = max(CONNECT_S_MIN, min(patience.answer_s, give_up_at - time.monotonic()))
     options: dict[str, Any] = {
@@ -108,7 +122,15 @@ def connect(
     }
     connection = BoundedConnection.connect(place.conninfo, autocommit=True, prepare_threshold=None, **options)
     connection.answer_s, connection.give_up_at = patience.answer_s, give_up_at
+    if BoundedConnection.may_prepare and _is_direct(connection):
+        connection.prepare_threshold = PREPARE_THRESHOLD
     return connection
+
+
+def _is_direct(connection: BoundedConnection) -> bool:
+    """Whether the process that greeted us is the one that answers: a pooler greets with a number of its own."""
+    ((pid,),) = connection.execute(b"SELECT pg_backend_pid()").fetchall()
+    return bool(pid == connection.info.backend_pid)
 
 
 def run(connection: BoundedConnection, sql: str, params: Params = ()) -> psycopg.Cursor[tuple[Any, ...]]:

@@ -37,7 +37,11 @@ class Verdict(Enum):
 
 # 25006: a proxy has led us to a replica, or the leader was demoted under us (INFRA 5). 25P03: we slept in a transaction.
 # 57P01-57P03: the server is being stopped, has crashed or is starting. 53300: no connection is free. 08: the connection.
-_LOST: Final = frozenset({"25006", "25P03", "57P01", "57P02", "57P03", "57P05", "53300"})
+# 26000, 42P05: a pooler led us to another server process than the one a statement was prepared in. 0A000: a table was made
+# over since its statement was prepared.
+_LOST: Final = frozenset(
+    {"0A000", "25006", "25P03", "26000", "42P05", "57P01", "57P02", "57P03", "57P05", "53300"}
+)
 # 40001, 40P01: serialization, deadlock. 55P03: a lock was not given in time. 23505: somebody inserted the row we saw
 # absent. 23P01 and 23503 do not exist here: no exclusion constraint, no foreign key on the way of an append.
 _AGAIN: Final = frozenset({"40001", "40P01", "55P03", "23505", "55006"})

@@ -44,11 +44,11 @@ def append_lone(
         return None
     if part.expected is not ANY and (part.expected.absent or part.expected.sequence not in {None, known.seq}):
         return None
-    positions, params = _prepared(job, known, clock.now_ms())
+    positions, headers = _placed(job, known, clock.now_ms())
     receipt = Receipt(tuple(positions))
     attempt.sent, attempt.answer = True, [receipt]
     try:
-        ((moved,),) = run(connection, _statement(schema), params).fetchall()
+        ((moved,),) = run(connection, *_call(schema, job, known, positions, headers)).fetchall()
     except psycopg.Error as error:
         if error.sqlstate != UNIQUE_VIOLATION:
             raise
@@ -61,8 +61,8 @@ def append_lone(
     return receipt
 
 
-def _prepared(job: Job, known: KnownHead, now_ms: int) -> tuple[list[Position], list[Any]]:
-    """Where the events will stand, and what the function ``append_lone`` takes."""
+def _placed(job: Job, known: KnownHead, now_ms: int) -> tuple[list[Position], list[bytes]]:
+    """Where the events will stand, and their headers."""
     (part,) = job.streams
     time, seq, digest = time_text(now_ms), known.seq, known.hash
     positions, headers = [], []
@@ -72,13 +72,56 @@ def _prepared(job: Job, known: KnownHead, now_ms: int) -> tuple[list[Position], 
         digest = event_hash(header)
         headers.append(header)
         positions.append(Position(part.stream_id, seq, event.event_id, now_ms, digest))
+    return positions, headers
+
+
+_ONE: Final = (
+    "text",
+    "bigint",
+    "bytea",
+    "bigint",
+    "bytea",
+    "bigint",
+    "text",
+    "text",
+    "text",
+    "bytea",
+    "bytea",
+)
+_SOME: Final = (
+    *("text", "bigint", "bytea", "bigint", "bigint", "bytea", "bigint"),
+    *("bigint[]", "text[]", "text[]", "text[]", "bytea[]", "bytea[]", "bigint[]", "smallint[]", "bytea[]"),
+)
+
+
+def _marks(types: tuple[str, ...]) -> str:
+    return ", ".join(f"%s::{name}" for name in types)
+
+
+_ONE_MARKS: Final = _marks(_ONE)
+_SOME_MARKS: Final = _marks(_SOME)
+
+
+def _call(
+    schema: str, job: Job, known: KnownHead, positions: list[Position], headers: list[bytes]
+) -> tuple[str, list[Any]]:
+    """The statement with its parameters: ``append_lone_event`` for one event with one record at most, else ``append_lone``."""
+    (part,) = job.streams
+    last = positions[-1]
+    head = [part.stream_id, known.seq, known.hash, part.token]
+    if len(headers) == 1 and len(part.events[0].records) <= 1:
+        event = part.events[0]
+        record = event.records[0] if event.records else None
+        named = [event.event_id, event.event_type, event.run_id]
+        params = [*head, last.hash, last.recorded_at_ms, *named, headers[0], record]
+        return f"SELECT {quoted(schema)}.append_lone_event({_ONE_MARKS})", params
     records = [
         (place.sequence, number, record)
         for place, event in zip(positions, part.events, strict=True)
         for number, record in enumerate(event.records)
     ]
-    return positions, [
-        *(part.stream_id, known.seq, known.hash, part.token, seq, digest, now_ms),
+    return f"SELECT {quoted(schema)}.append_lone({_SOME_MARKS})", [
+        *(*head, last.sequence, last.hash, last.recorded_at_ms),
         [place.sequence for place in positions],
         [event.event_id for event in part.events],
         [event.event_type for event in part.events],
@@ -89,14 +132,3 @@ def _prepared(job: Job, known: KnownHead, now_ms: int) -> tuple[list[Position], 
         [record[1] for record in records],
         [record[2] for record in records],
     ]
-
-
-_TYPES: Final = (
-    *("text", "bigint", "bytea", "bigint", "bigint", "bytea", "bigint"),
-    *("bigint[]", "text[]", "text[]", "text[]", "bytea[]", "bytea[]", "bigint[]", "smallint[]", "bytea[]"),
-)
-_MARKS: Final = ", ".join(f"%s::{name}" for name in _TYPES)
-
-
-def _statement(schema: str) -> str:
-    return f"SELECT {quoted(schema)}.append_lone({_MARKS})"

@@ -14,6 +14,10 @@ from counterfoil.store.rows import VERSION_COLUMN, TableSpec
 IDLE_MS: Final = 15_000
 """A writer that falls asleep in its transaction loses it, so that its locks do not stay behind."""
 
+BY_INDEX: Final = "SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off"
+"""Everything here is found by a key. A plan that a session makes while a table is small reads all of it, and would be kept
+while the table grows, until the table is analyzed."""
+
 ROUTINES: Final[dict[str, str]] = {
     # Locks the heads of these streams in the order of their ids, and then tells what decides about an append: each
     # stream that is there with its head, its last event and the clock, and which of these events are there (`event` not
@@ -26,7 +30,7 @@ ROUTINES: Final[dict[str, str]] = {
         ) RETURNS TABLE (
             clock_ms bigint, tables bigint, stream text, tenant text, genesis bytea, at_seq bigint, at_hash bytea, newest bigint,
             owner text, until bigint, last_seq bigint, last_hash bytea, event text, at_ms bigint, header bytea
-        ) LANGUAGE plpgsql AS $$
+        ) LANGUAGE plpgsql {BY_INDEX} AS $$
         #variable_conflict use_column
         BEGIN
             PERFORM set_config('lock_timeout', lock_ms::text, true), set_config('statement_timeout', '0', true),
@@ -55,50 +59,72 @@ ROUTINES: Final[dict[str, str]] = {
             END IF;
         END $$""",
     # Moves heads whose rows are locked, and adds their events with their records.
-    "record_events": """CREATE FUNCTION {s}.record_events(
+    "record_events": f"""CREATE FUNCTION {{s}}.record_events(
             heads text[], head_seqs bigint[], head_hashes bytea[],
             streams text[], seqs bigint[], ids text[], types text[], runs text[], times bigint[], tenants text[],
             headers bytea[], hashes bytea[],
             record_streams text[], record_seqs bigint[], record_parts smallint[], record_tenants text[], records bytea[]
-        ) RETURNS void LANGUAGE plpgsql AS $$
+        ) RETURNS void LANGUAGE plpgsql {BY_INDEX} AS $$
         BEGIN
             IF cardinality(heads) > 0 THEN
-                UPDATE {s}.head h SET seq = n.seq, hash = n.hash
+                UPDATE {{s}}.head h SET seq = n.seq, hash = n.hash
                     FROM unnest(heads, head_seqs, head_hashes) AS n(stream_id, seq, hash)
                     WHERE h.stream_id = n.stream_id;
             END IF;
             IF cardinality(streams) > 0 THEN
-                INSERT INTO {s}.event
+                INSERT INTO {{s}}.event
                     (stream_id, seq, event_id, event_type, run_id, recorded_at, tenant, header, hash)
                     SELECT * FROM unnest(streams, seqs, ids, types, runs, times, tenants, headers, hashes);
             END IF;
             IF cardinality(records) > 0 THEN
-                INSERT INTO {s}.event_content (stream_id, seq, part, tenant, record)
+                INSERT INTO {{s}}.event_content (stream_id, seq, part, tenant, record)
                     SELECT * FROM unnest(record_streams, record_seqs, record_parts, record_tenants, records);
             END IF;
         END $$""",
     # A lone append: compare the head and move it, add events and records; false when the head is elsewhere.
-    "append_lone": """CREATE FUNCTION {s}.append_lone(
+    "append_lone": f"""CREATE FUNCTION {{s}}.append_lone(
             stream text, old_seq bigint, old_hash bytea, wanted_token bigint, new_seq bigint, new_hash bytea,
             now_ms bigint, seqs bigint[], ids text[], types text[], runs text[], headers bytea[], hashes bytea[],
             record_seqs bigint[], record_parts smallint[], records bytea[]
-        ) RETURNS boolean LANGUAGE plpgsql AS $$
+        ) RETURNS boolean LANGUAGE plpgsql {BY_INDEX} AS $$
         DECLARE of_tenant text;
         BEGIN
-            UPDATE {s}.head h SET seq = new_seq, hash = new_hash
+            UPDATE {{s}}.head h SET seq = new_seq, hash = new_hash
                 WHERE h.stream_id = stream AND h.seq = old_seq AND h.hash = old_hash
                     AND h.token = coalesce(wanted_token, h.token)
                 RETURNING h.tenant INTO of_tenant;
             IF NOT FOUND THEN
                 RETURN false;
             END IF;
-            INSERT INTO {s}.event (stream_id, seq, event_id, event_type, run_id, recorded_at, tenant, header, hash)
+            INSERT INTO {{s}}.event (stream_id, seq, event_id, event_type, run_id, recorded_at, tenant, header, hash)
                 SELECT stream, e.seq, e.id, e.type, e.run, now_ms, of_tenant, e.header, e.hash
                 FROM unnest(seqs, ids, types, runs, headers, hashes) AS e(seq, id, type, run, header, hash);
             IF cardinality(records) > 0 THEN
-                INSERT INTO {s}.event_content (stream_id, seq, part, tenant, record)
+                INSERT INTO {{s}}.event_content (stream_id, seq, part, tenant, record)
                     SELECT stream, c.seq, c.part, of_tenant, c.record
                     FROM unnest(record_seqs, record_parts, records) AS c(seq, part, record);
+            END IF;
+            RETURN true;
+        END $$""",
+    # The same for one event with one record at most, which is what most appends are: no arrays to take apart.
+    "append_lone_event": f"""CREATE FUNCTION {{s}}.append_lone_event(
+            stream text, old_seq bigint, old_hash bytea, wanted_token bigint, new_hash bytea, now_ms bigint,
+            id text, type text, run text, header bytea, record bytea
+        ) RETURNS boolean LANGUAGE plpgsql {BY_INDEX} AS $$
+        DECLARE of_tenant text;
+        BEGIN
+            UPDATE {{s}}.head h SET seq = old_seq + 1, hash = new_hash
+                WHERE h.stream_id = stream AND h.seq = old_seq AND h.hash = old_hash
+                    AND h.token = coalesce(wanted_token, h.token)
+                RETURNING h.tenant INTO of_tenant;
+            IF NOT FOUND THEN
+                RETURN false;
+            END IF;
+            INSERT INTO {{s}}.event (stream_id, seq, event_id, event_type, run_id, recorded_at, tenant, header, hash)
+                VALUES (stream, old_seq + 1, id, type, run, now_ms, of_tenant, header, new_hash);
+            IF record IS NOT NULL THEN
+                INSERT INTO {{s}}.event_content (stream_id, seq, part, tenant, record)
+                    VALUES (stream, old_seq + 1, 0, of_tenant, record);
             END IF;
             RETURN true;
         END $$""",
@@ -106,14 +132,14 @@ ROUTINES: Final[dict[str, str]] = {
 
 _ROW_ROUTINES: Final[dict[str, str]] = {
     # In the order of the key, as every writer takes them, so that two never wait for each other in a ring.
-    "lock": """CREATE FUNCTION {lock}(keys json) RETURNS SETOF {table} LANGUAGE plpgsql AS $$
+    "lock": """CREATE FUNCTION {lock}(keys json) RETURNS SETOF {table} LANGUAGE plpgsql {by_index} AS $$
         BEGIN
             RETURN QUERY SELECT t.* FROM {table} AS t JOIN json_populate_recordset(NULL::{table}, keys) AS n
                 ON {same} ORDER BY {t_key} FOR UPDATE OF t;
         END $$""",
     # `held` are keys that must stay absent until the commit and are not written: whoever inserts one waits for it.
     "write": """CREATE FUNCTION {write}(gone json, fresh json, changed json, held json) RETURNS void
-        LANGUAGE plpgsql AS $$
+        LANGUAGE plpgsql {by_index} AS $$
         BEGIN
             IF gone IS NOT NULL THEN
                 DELETE FROM {table} AS t USING json_populate_recordset(NULL::{table}, gone) AS n WHERE {same};
@@ -140,6 +166,7 @@ def row_routines(spec: TableSpec, table: str, names: dict[str, str]) -> list[str
     owned = {name for name in ("tenant", spec.stream_column) if name in columns} - set(key)
     changed = [name for name in (*columns, VERSION_COLUMN) if name not in key]
     words = {
+        "by_index": BY_INDEX,
         "table": table,
         "columns": _listed([*columns, VERSION_COLUMN]),
         "key": _listed(key),
