@@ -28,6 +28,8 @@ def keys_and_ports(
         clock=clock,
         ids=ids,
         content=mode,
+        artifacts=parts.artifacts,
+        config_stream_id=system_stream_id(parts.store.ledger_id, tenant, "system/config"),
     )
     return keyring, ports, mode
 

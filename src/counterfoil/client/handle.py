@@ -84,6 +84,8 @@ class Handle:
         self._heartbeat.stop()
         self.store.close()
         self._parts.key_store.close()
+        if self._parts.artifacts is not None:
+            self._parts.artifacts.close()
 
     def __enter__(self) -> Self:
         return self

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from counterfoil.abc import Clock, Ids, KeyProvider, Policy
+from counterfoil.abc import ArtifactStore, Clock, Ids, KeyProvider, Policy
 from counterfoil.client import reading, rebuilding
 from counterfoil.client.approving import Approving
+from counterfoil.client.artifacts import Keeping, place_of
 from counterfoil.client.clock import SystemClock
 from counterfoil.client.features import TABLES
 from counterfoil.client.ids import UlidIds
@@ -58,6 +60,7 @@ def open(
     content: ContentMode | None = None,
     keys: KeyProvider | None = None,
     policy: Policy | None = None,
+    artifacts: str | Path | ArtifactStore | None = None,
     clock: Clock | None = None,
     ids: Ids | None = None,
 ) -> Ledger:
@@ -65,8 +68,8 @@ def open(
 
     ``content`` is ``sealed`` (encrypted, the default) or ``clear`` for a new ledger, and checked against an old one.
     ``policy`` judges every effect of this handle's runs. ``keys`` holds the key-encryption keys in place of files in
-    ``kek/``. Without ``keys.db`` the ledger opens for
-    reading headers only. ``":memory:"`` is a ledger that ends with its handle.
+    ``kek/``. ``artifacts`` says where artifacts lie if not in the ledger's directory: a directory, or a store. Without
+    ``keys.db`` the ledger opens for reading headers only. ``":memory:"`` is a ledger that ends with its handle.
 
     >>> with counterfoil.open(":memory:") as ledger, ledger.run("greeter", conversation="hello") as run:
     ...     reply = run.step("greet", str.title, "good day")
@@ -80,6 +83,8 @@ def open(
     parts = open_parts(
         place, tables=TABLES, create=create, read_only=read_only, clock=clock, ids=ids, provider=keys
     )
+    if artifacts is not None:
+        parts = replace(parts, artifacts=place_of(artifacts, read_only=parts.read_only))
     try:
         return Ledger(parts, tenant=tenant, content=content, policy=policy, clock=clock, ids=ids)
     except BaseException:
@@ -88,7 +93,7 @@ def open(
         raise
 
 
-class Ledger(Approving, Repairing, Stopping):
+class Ledger(Approving, Keeping, Repairing, Stopping):
     """An open ledger, for one tenant. Thread-safe; not to be used after a fork.
 
     >>> with counterfoil.open(":memory:") as ledger:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from counterfoil.artifacts.spill import restored, spilled_references
+from counterfoil.core.artifact import reference_of
 from counterfoil.core.canonical import decode
 from counterfoil.core.event import Header
 from counterfoil.core.genesis import Genesis
 from counterfoil.core.records import open_record
 from counterfoil.errors import (
+    ArtifactDamaged,
     ContentDamaged,
     InputError,
     KeyDamaged,
@@ -43,7 +47,24 @@ def open_content(ports: LedgerPorts, stored: StoredEvent, header: Header) -> Ope
         parts.append(value)
     worst: ContentState = next(state for state in _WORST_FIRST if state in states)
     whole = resolved(parts)
-    return Opened(worst, (whole, *parts[1:]), states[worst])
+    members = header.artifact_refs
+    restore = partial(_restore, ports, header) if members and spilled_references(members) else None
+    return Opened(worst, (whole, *parts[1:]), states[worst], restore)
+
+
+def _restore(ports: LedgerPorts, header: Header, content: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Content with what moved to artifacts read from there; the header alone says under which key each lies."""
+    stream_key = ports.genesis(header.stream_id).key
+    named = {member["sha256"]: member for member in header.artifact_refs}
+
+    def read(sha256: str) -> bytes:
+        member = named.get(sha256)
+        if member is None:
+            raise ArtifactDamaged("the content names an artifact that its header does not", check="reference")
+        return ports.vault.read(reference_of(member, stream_key))
+
+    whole: Mapping[str, Any] = restored(content, read)
+    return whole
 
 
 def _open_part(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from counterfoil.abc import Clock, Ids, KeyProvider, KeyStore
+from counterfoil.abc import ArtifactStore, Clock, Ids, KeyProvider, KeyStore
 from counterfoil.client.lost import holds_keys, is_blank, refuse_emptied, refuse_lost
 from counterfoil.errors import InputError, KeyStoreMissing, LedgerLost, LedgerNotFound
 from counterfoil.store.contract import Store
@@ -21,11 +21,15 @@ POSTGRES_SCHEMES: Final = ("postgresql", "postgres")
 
 KEY_STORE_NAME: Final = "keys.db"
 KEK_DIRECTORY_NAME: Final = "kek"
+ARTIFACTS_NAME: Final = "artifacts"
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a ledger is made of, opened. ``keys_missing`` says that there is no key store to open content with."""
+    """What a ledger is made of, opened. ``keys_missing`` says that there is no key store to open content with.
+
+    ``artifacts`` None: nobody has said where artifacts lie.
+    """
 
     place: str
     store: Store
@@ -34,6 +38,7 @@ class Parts:
     created: bool = False
     read_only: bool = False
     keys_missing: bool = False
+    artifacts: ArtifactStore | None = None
 
 
 def open_parts(
@@ -82,15 +87,24 @@ def open_without_keys(place: str | Path, *, tables: Sequence[TableSpec], clock: 
         FileKeyProvider(directory / KEK_DIRECTORY_NAME, ids),
         read_only=True,
         keys_missing=True,
+        artifacts=files_in(directory / ARTIFACTS_NAME, read_only=True),
     )
 
 
+def files_in(directory: Path, *, read_only: bool) -> ArtifactStore:
+    """Artifacts as files in a directory, which is made with the first of them."""
+    from counterfoil.adapters.filesystem.artifacts import FileArtifacts
+
+    return FileArtifacts(directory, read_only=read_only)
+
+
 def _memory(tables: Sequence[TableSpec], clock: Clock, ids: Ids, provider: KeyProvider | None) -> Parts:
-    from counterfoil.adapters.memory import MemoryKeyStore, MemoryStore
+    from counterfoil.adapters.memory import MemoryArtifacts, MemoryKeyStore, MemoryStore
     from counterfoil.client.passing import PassingKeyProvider
 
     store = MemoryStore(ids.new("ldg"), tables, clock)
-    return Parts(MEMORY, store, MemoryKeyStore(), provider or PassingKeyProvider(ids), created=True)
+    keys = provider or PassingKeyProvider(ids)
+    return Parts(MEMORY, store, MemoryKeyStore(), keys, created=True, artifacts=MemoryArtifacts())
 
 
 def _directory(
@@ -134,6 +148,7 @@ def _directory(
         created=store.ledger_id == wanted,
         read_only=reading,
         keys_missing=keys_missing,
+        artifacts=files_in(directory / ARTIFACTS_NAME, read_only=reading),
     )
 
 

@@ -9,14 +9,18 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from functools import partial
 from typing import Any, assert_never
 
-from counterfoil.abc import Clock, Ids
+from counterfoil.abc import ArtifactStore, Clock, Ids
+from counterfoil.artifacts.rows import ARTIFACTS
+from counterfoil.artifacts.spill import spill
+from counterfoil.artifacts.vault import Vault
 from counterfoil.client.opening import open_content
+from counterfoil.core.artifact import INTERNAL, PUBLIC, Reference, check_class
 from counterfoil.core.catalogue import Registry
-from counterfoil.core.event import Draft, prepare, read_header
+from counterfoil.core.event import Draft, Prepared, SpillDue, prepare, read_header
 from counterfoil.core.forms import time_ms
 from counterfoil.core.genesis import ContentMode, Genesis, make_genesis, parse_genesis
 from counterfoil.core.keyed import KeyMaterial
-from counterfoil.errors import AppendTimeout, StreamNotFound
+from counterfoil.errors import AppendTimeout, InvalidForm, StreamNotFound
 from counterfoil.flow.event import Event
 from counterfoil.flow.requests import (
     ClaimSpec,
@@ -24,9 +28,11 @@ from counterfoil.flow.requests import (
     Events,
     EventsById,
     HeadOf,
+    PutArtifact,
     Query,
     RowOf,
     Rows,
+    Stored,
     UnitDraft,
 )
 from counterfoil.keys.keyring import Keyring
@@ -62,6 +68,8 @@ class LedgerPorts:
         clock: Clock,
         ids: Ids,
         content: ContentMode = "sealed",
+        artifacts: ArtifactStore | None = None,
+        config_stream_id: str = "",
     ) -> None:
         self.store = store
         self.keyring = keyring
@@ -73,6 +81,8 @@ class LedgerPorts:
         self._genesis: dict[str, Genesis] = {}
         self._rows_of = _rows_by_type(features)
         self._appender = AsyncAppender(store)
+        self.vault: Vault = Vault(artifacts, keyring.material)
+        self._config_stream_id = config_stream_id
         self._remote = store.capabilities.engine in REMOTE_ENGINES
 
     @property
@@ -84,9 +94,13 @@ class LedgerPorts:
 
     def append(self, unit: UnitDraft, claim: ClaimSpec | None = None) -> Receipt | Claimed:
         """Seal, derive rows, append and wait; a refusal is raised. Raises ``AppendTimeout`` after 60 s."""
+        objects: list[bytes] = []
+        ready = self._ready(unit, objects)
+        if objects:
+            self.vault.put_objects(objects)
         if claim is not None:
-            return self._claim(self.ready(unit), claim)
-        future = self.store.append([self.ready(unit)])
+            return self._claim(ready, claim)
+        future = self.store.append([ready])
         try:
             (outcome,) = future.result(APPEND_DEADLINE_S)
         except FutureTimeout:
@@ -95,28 +109,52 @@ class LedgerPorts:
 
     async def aappend(self, unit: UnitDraft, claim: ClaimSpec | None = None) -> Receipt | Claimed:
         """As :meth:`append`; callers of one event-loop iteration share a commit."""
+        objects: list[bytes] = []
+        ready = self._ready(unit, objects)
+        if objects:
+            await asyncio.to_thread(self.vault.put_objects, objects)
         if claim is not None:
-            return self._claim(self.ready(unit), claim)
-        (outcome,) = await self._appender.append([self.ready(unit)])
+            return self._claim(ready, claim)
+        (outcome,) = await self._appender.append([ready])
         return _receipt(outcome)
 
-    def ready(self, unit: UnitDraft) -> Unit:
-        """The unit as the store takes it: drafts sealed, rows derived. Nothing is written."""
+    def _ready(self, unit: UnitDraft, objects: list[bytes]) -> Unit:
+        """The unit as the store takes it: drafts sealed, rows derived. Nothing is written.
+
+        ``objects`` takes the artifacts that must be stored before it.
+        """
         rows: list[RowChange] = []
-        streams = tuple([self._ready_entry(entry, rows) for entry in unit.entries])
+        streams = tuple([self._ready_entry(entry, rows, objects) for entry in unit.entries])
         return Unit(streams, tuple(rows), unit.guards)
 
-    def _ready_entry(self, entry: Entry, rows: list[RowChange]) -> StreamAppend:
+    def _ready_entry(self, entry: Entry, rows: list[RowChange], objects: list[bytes]) -> StreamAppend:
         genesis = entry.create or self.genesis(entry.stream_id)
         material = self.keyring.stream_material(genesis)
-        prepared = tuple([prepare(genesis, material, draft, self.registry) for draft in entry.drafts])
-        for draft in entry.drafts:
+        drafts = entry.drafts
+        try:
+            prepared = tuple(
+                [prepare(genesis, material, draft, self.registry, spill=True) for draft in drafts]
+            )
+        except SpillDue:
+            drafts, prepared = self._spilled(genesis, material, drafts, objects)
+        for draft in drafts:
             rows_of = self._rows_of.get(draft.event_type)
             if rows_of is not None:
                 fact = self._fact(entry.stream_id, draft)
                 for derive in rows_of:
                     rows += derive(fact, self.index)
         return StreamAppend(entry.stream_id, prepared, entry.expected, entry.token, entry.create)
+
+    def _spilled(
+        self, genesis: Genesis, material: KeyMaterial, given: Sequence[Draft], objects: list[bytes]
+    ) -> tuple[tuple[Draft, ...], tuple[Prepared, ...]]:
+        """The drafts with what moves to artifacts moved, each behind the events that say so."""
+        drafts: list[Draft] = []
+        for draft in given:
+            outcome = spill(draft, material, usable=self.vault.usable)
+            drafts += outcome.drafts
+            objects += outcome.objects
+        return tuple(drafts), tuple([prepare(genesis, material, draft, self.registry) for draft in drafts])
 
     def _fact(self, stream_id: str, draft: Draft) -> Fact:
         return Fact(
@@ -135,6 +173,7 @@ class LedgerPorts:
             attempt=draft.attempt,
             causation_event_id=draft.causation_event_id,
             hint=draft.hint,
+            artifact_refs=draft.artifact_refs,
         )
 
     def _claim(self, unit: Unit, claim: ClaimSpec) -> Claimed:
@@ -224,6 +263,38 @@ class LedgerPorts:
     def index(self, purpose: str, text: str) -> str:
         """The tenant's index value of a text from outside (FORMAT 3)."""
         return self.keyring.index(purpose, text)
+
+    # ---- artifacts ----
+
+    def put_artifact(self, request: PutArtifact) -> Stored:
+        """Store an artifact's bytes under the key that its class asks for (FORMAT 10)."""
+        klass = check_class(request.klass)
+        if klass in {PUBLIC, INTERNAL} and request.subject is not None:
+            raise InvalidForm(
+                f"what is about a person is not {klass}",
+                hint="classify it as confidential, personal or secret",
+                argument="classification",
+            )
+        if klass == PUBLIC:
+            return self.vault.put(request.source, None)
+        if klass == INTERNAL:
+            material = self.material(self._config_stream_id)
+        elif request.subject is None:
+            material = self.material(request.stream_id)
+        else:
+            material = self.subject_key(request.stream_id, request.subject)
+        return self.vault.put(request.source, material, partial(self._known, request.stream_id, material))
+
+    def _known(self, stream_id: str, material: KeyMaterial, address: str) -> str | None:
+        """The object that holds these bytes already, as rows say; by the owner that rows know the key by."""
+        own = material.key_id == self.genesis(stream_id).key
+        prefix = (stream_id if own else material.key_id, address)
+        found = self.store.select(ARTIFACTS.name, "by_address", prefix, limit=1)
+        return str(found[0]["sha256"]) if found and found[0]["state"] == "stored" else None
+
+    def artifact_pieces(self, reference: Reference) -> Iterator[bytes]:
+        """The plain bytes of an artifact, checked piece by piece."""
+        return self.vault.pieces(reference)
 
     # ---- time, ids, leases ----
 

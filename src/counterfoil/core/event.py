@@ -23,7 +23,14 @@ from counterfoil.core.header import (
     same_event,
 )
 from counterfoil.core.keyed import KeyMaterial
-from counterfoil.core.limits import HEADER_BYTES_MAX, PARTS_BYTES_MAX, PARTS_MAX, SEQUENCE_MAX
+from counterfoil.core.limits import (
+    BYTES_INLINE_MAX,
+    HEADER_BYTES_MAX,
+    PARTS_BYTES_MAX,
+    PARTS_MAX,
+    SEQUENCE_MAX,
+    SPILL_BYTES,
+)
 from counterfoil.core.records import Pack, Sealed, seal_in_context
 from counterfoil.core.references import MARK, check_references
 from counterfoil.errors import ContentTooLarge, HeaderTooLarge, InternalError, InvalidForm, InvalidId
@@ -34,6 +41,7 @@ __all__ = [
     "Header",
     "Part",
     "Prepared",
+    "SpillDue",
     "event_hash",
     "parse_event_header",
     "prepare",
@@ -47,6 +55,13 @@ _WRITER_BYTES: Final = 64 + len(_RECORDED_AT) + 24 + len(str(SEQUENCE_MAX))
 _OPTIONS: Final = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_SUBCLASS
 
 _sha256 = hashlib.sha256
+
+_LONG_BYTES: Final = b'{"$bytes":"'
+_HANDLE: Final = b'{"$type":"artifact"'
+
+
+class SpillDue(Exception):
+    """A draft holds what may have to move to artifacts, or names artifacts (FORMAT 10); nothing was made of it."""
 
 
 @dataclass(slots=True)
@@ -107,11 +122,18 @@ class Prepared:
 
 
 def prepare(
-    genesis: Genesis, material: KeyMaterial, draft: Draft, registry: Registry, *, pack: Pack = "auto"
+    genesis: Genesis,
+    material: KeyMaterial,
+    draft: Draft,
+    registry: Registry,
+    *,
+    pack: Pack = "auto",
+    spill: bool = False,
 ) -> Prepared:
     """Check, encode and seal an event; everything FORMAT 5 to 7 refuses is refused here, before anything is written.
 
-    ``material`` is the stream key's. Raises an InputError that names the member, field or path.
+    ``material`` is the stream key's. Raises an InputError that names the member, field or path; with ``spill``, SpillDue
+    instead where a part has to be looked through for artifacts first.
     """
     if material.key_id != genesis.key or material.stream_id != genesis.stream_id:
         raise InternalError(f"the key material given is not the stream key of {genesis.stream_id}")
@@ -122,7 +144,7 @@ def prepare(
     records: tuple[bytes, ...] = ()
     if draft.parts:
         default_class = spec.default_class if spec is not None else DEFAULT_CLASS
-        members["content"], records = _seal_parts(genesis, material, draft, default_class, pack)
+        members["content"], records = _seal_parts(genesis, material, draft, default_class, pack, spill=spill)
     head = orjson.dumps(members, option=_OPTIONS)
     if not fits_header(head):
         raise InternalError("a header passed its checks with a character that no header holds")
@@ -216,7 +238,7 @@ def _refused(name: str) -> InvalidForm | InvalidId:
 
 
 def _seal_parts(
-    genesis: Genesis, material: KeyMaterial, draft: Draft, default_class: str, pack: Pack
+    genesis: Genesis, material: KeyMaterial, draft: Draft, default_class: str, pack: Pack, *, spill: bool
 ) -> tuple[list[dict[str, str]], tuple[bytes, ...]]:
     if len(draft.parts) > PARTS_MAX:
         raise ContentTooLarge(
@@ -230,7 +252,13 @@ def _seal_parts(
         content = _encode_part(part, number)
         if MARK in content:
             check_references(part.value, number, len(draft.parts))
-        total += len(content)
+        size = len(content)
+        # Looked at here, where the bytes are made anyway: an event without artifacts pays for no call.
+        if spill and (
+            _HANDLE in content or (size > BYTES_INLINE_MAX and (size > SPILL_BYTES or _LONG_BYTES in content))
+        ):
+            raise SpillDue
+        total += size
         if total > PARTS_BYTES_MAX:
             raise ContentTooLarge(
                 f"content parts 0 to {number} take {total} bytes; an event holds at most {PARTS_BYTES_MAX}",

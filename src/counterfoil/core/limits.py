@@ -20,7 +20,10 @@ PARTS_BYTES_MAX: Final = 8 * 1024 * 1024
 """Bytes of all content parts of one event, before packing."""
 
 SPILL_BYTES: Final = 256 * 1024
-"""Bytes of content from which it is moved to an artifact, where artifacts exist."""
+"""Bytes of a content part above which its largest members move to artifacts (FORMAT 10)."""
+
+BYTES_INLINE_MAX: Final = 4 * 1024
+"""Bytes of a binary value that stay in content; longer ones move to an artifact (FORMAT 10)."""
 
 ARTIFACT_REFS_MAX: Final = 64
 """Artifact references of one event."""

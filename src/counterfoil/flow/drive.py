@@ -21,6 +21,7 @@ from counterfoil.flow.requests import (
     Flow,
     NewId,
     Now,
+    PutArtifact,
     Raised,
     Random,
     Read,
@@ -120,6 +121,8 @@ def _answer(request: Request, ports: Ports) -> Any:
         case Call():
             return _call(request)
         case Wait():
+        case PutArtifact():
+            return ports.put_artifact(request)
             return ports.sleep(request.seconds)
         case Now() | NewId() | Random():
             return _local(request, ports)
@@ -136,6 +139,9 @@ async def _aanswer(request: Request, ports: Ports) -> Any:
         case Call():
             return await _acall(request)
         case Wait():
+        case PutArtifact():
+            # Files are read, written and synced: the event loop does not wait for that.
+            return await asyncio.to_thread(ports.put_artifact, request)
             return await ports.asleep(request.seconds)
         case Now() | NewId() | Random():
             return _local(request, ports)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from counterfoil.core.event import Header
-from counterfoil.errors import ContentUnavailable
+from counterfoil.errors import ArtifactDamaged, ArtifactUnavailable, ContentUnavailable
 
 ContentState = Literal["none", "present", "erased", "withheld", "missing", "damaged"]
 """``none``: the event has no content. The other five are the words of FORMAT 6; never an empty value."""
@@ -15,20 +15,36 @@ ContentState = Literal["none", "present", "erased", "withheld", "missing", "dama
 class Opened:
     """What became of an event's content: its state, the parts that could be opened, and why not."""
 
-    __slots__ = ("parts", "reason", "state")
+    __slots__ = ("parts", "reason", "restore", "state")
 
     def __init__(
-        self, state: ContentState, parts: tuple[Mapping[str, Any] | None, ...] = (), reason: str = ""
+        self,
+        state: ContentState,
+        parts: tuple[Mapping[str, Any] | None, ...] = (),
+        reason: str = "",
+        restore: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None,
     ) -> None:
         self.state: ContentState = state
         self.parts: tuple[Mapping[str, Any] | None, ...] = parts
         self.reason: str = reason
+        # Puts values back that moved to artifacts; None where none did.
+        self.restore: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = restore
 
 
 class Event:
     """One recorded event. Header members read as attributes of ``header``; ``content`` opens on first use."""
 
-    __slots__ = ("_open", "_opened", "fault", "hash", "header", "recorded_at_ms", "sequence", "stream_id")
+    __slots__ = (
+        "_open",
+        "_opened",
+        "_whole",
+        "fault",
+        "hash",
+        "header",
+        "recorded_at_ms",
+        "sequence",
+        "stream_id",
+    )
 
     def __init__(
         self,
@@ -47,6 +63,7 @@ class Event:
         self.hash: bytes = hash
         self._open = open_content
         self._opened: Opened | None = None
+        self._whole: Mapping[str, Any] | None = None
         self.fault: str = fault
         """Why the header cannot be read, if it cannot; then its members are the index columns (DESIGN 2.9)."""
 
@@ -81,8 +98,19 @@ class Event:
     def content(self) -> Mapping[str, Any]:
         """Part 0 in its JSON form, with ``{"$part": n}`` resolved; ``{}`` if the event has none.
 
-        Raises :class:`counterfoil.errors.ContentUnavailable` when it is erased, withheld, missing or damaged.
+        Values that moved to artifacts are read from there, once. Raises :class:`counterfoil.errors.ContentUnavailable`
+        when any of it is erased, withheld, missing or damaged.
         """
+        opened = self.opened
+        if opened.restore is None:
+            return self.outline
+        if self._whole is None:
+            self._whole = self._restored(opened.restore)
+        return self._whole
+
+    @property
+    def outline(self) -> Mapping[str, Any]:
+        """As :attr:`content`, with what moved to artifacts as references (``$spilled``): nothing more is read for it."""
         opened = self.opened
         if opened.state == "none":
             return {}
@@ -101,3 +129,23 @@ class Event:
             return self.content
         except ContentUnavailable:
             return None
+
+    def outline_or_none(self) -> Mapping[str, Any] | None:
+        """As :attr:`outline`, with None in place of the error."""
+        try:
+            return self.outline
+        except ContentUnavailable:
+            return None
+
+    def _restored(self, restore: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> Mapping[str, Any]:
+        try:
+            return restore(self.outline)
+        except (ArtifactUnavailable, ArtifactDamaged) as error:
+            state = error.fields.get("state", "damaged")
+            raise ContentUnavailable(
+                f"content of event {self.event_id} (sequence {self.sequence}) is {state}: {error.message}",
+                hint=error.hint,
+                state=state,
+                event_id=self.event_id,
+                sequence=self.sequence,
+            ) from error

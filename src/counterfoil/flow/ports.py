@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Protocol
 
+from counterfoil.core.artifact import Reference
 from counterfoil.core.genesis import Genesis
 from counterfoil.core.keyed import KeyMaterial
-from counterfoil.flow.requests import ClaimSpec, Query, UnitDraft
+from counterfoil.flow.requests import ClaimSpec, PutArtifact, Query, Stored, UnitDraft
 from counterfoil.store.unit import Claimed, Lease, Receipt
 
 
@@ -36,6 +38,14 @@ class Ports(Protocol):
 
     async def aread(self, query: Query) -> Any:
         """As :meth:`read`, for tasks."""
+        ...
+
+    def put_artifact(self, request: PutArtifact) -> Stored:
+        """Store an artifact's bytes; durable when this returns, and not yet named by any event."""
+        ...
+
+    def artifact_pieces(self, reference: Reference) -> Iterator[bytes]:
+        """The plain bytes of an artifact piece by piece, checked (FORMAT 10)."""
         ...
 
     def now_ms(self) -> int:

@@ -1,15 +1,15 @@
 """The closed set of requests a flow may yield, and the answers it gets.
 
 One yield is one crash boundary: the crash matrix stops a flow before and after every request (DESIGN 5).
-``PutArtifact`` and ``GetArtifact`` join the set with the artifact store.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar
 
 from counterfoil.core.event import Draft
 from counterfoil.core.frozen import frozen
@@ -169,6 +169,33 @@ CallResult = Returned | Raised | TimedOut
 class Wait:
     """Pause for so many seconds on the injected clock. Answer: None.
 
+Source = bytes | Path | BinaryIO | Iterable[bytes]
+"""Where an artifact's bytes come from: at hand, a file by its path, an open binary file, or pieces as they come."""
+
+
+@frozen
+class PutArtifact:
+    """Store bytes outside the events, durable before the answer (FORMAT 10). Answer: :class:`Stored`.
+
+    ``subject`` names the person whom they are about; without one they lie under the stream's own key.
+    """
+
+    stream_id: str
+    source: Source
+    klass: str
+    subject: str | None = None
+
+
+@frozen
+class Stored:
+    """Bytes that are stored: the object's name, address and key (None: public), and how many plain bytes."""
+
+    sha256: str
+    address: str | None
+    key: str | None
+    size: int
+
+
     ``polling`` says that nothing happens between two such pauses but a look whether somebody else is done: how many
     there are is a matter of chance, so none is a crash boundary of its own.
     """
@@ -196,6 +223,6 @@ class Random:
     bits: int
 
 
-Request = Append | Read | Call | Wait | Now | NewId | Random
+Request = Append | Read | Call | PutArtifact | Wait | Now | NewId | Random
 
 Flow = Generator[Request, Any, T]

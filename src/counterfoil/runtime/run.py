@@ -9,6 +9,8 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, cast, overload
 
+from counterfoil.artifacts.handle import Artifact
+from counterfoil.artifacts.keep import Given, keep_flow, wanted
 from counterfoil.core.values import from_json, to_json
 from counterfoil.effects.decisions import Constrained, Decisions
 from counterfoil.effects.handle import Handle
@@ -227,6 +229,20 @@ class Run:
         )
 
     def inputs(self) -> list[dict[str, Any]]:
+    def artifact(self, source: Given, **how: Any) -> Artifact:
+        """Keep bytes outside the events: encrypted, stored once for a subject, recorded as ``artifact.stored``.
+
+        ``source`` is bytes, the path of a file, an open binary file or pieces of bytes; it is streamed. ``how`` may say
+        ``kind`` (a label, ``file``), ``classification`` (``public internal confidential personal secret``), ``name``,
+        ``media_type``, ``subject`` (whom it is about) and ``permission``. The handle may stand in arguments, results
+        and messages. A resumed run gets the recorded one and reads nothing.
+        """
+        return self._drive(keep_flow(self._open_scope(), wanted(source, **how)))
+
+    async def aartifact(self, source: Given, **how: Any) -> Artifact:
+        """As :meth:`artifact`, for tasks: files are read and written in a thread."""
+        return await self._adrive(keep_flow(self._open_scope(), wanted(source, **how)))
+
         """Inputs that joined this run since the last call (policy ``absorb``), each ``{admission_id, message}``."""
         scope = self._open_scope()
         found = self._drive(step_flow(scope, inputs.STEP_NAME, self._read_inputs, (), {}))

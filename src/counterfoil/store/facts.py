@@ -27,6 +27,7 @@ def recorded_fact(tenant: str, header: Header, content: Mapping[str, Any] | None
         step_id=header.step_id,
         attempt=header.attempt,
         causation_event_id=header.causation_event_id,
+        artifact_refs=header.artifact_refs,
     )
 
 

@@ -5,7 +5,7 @@ Rows are derived: each is a pure function of the events (DESIGN 2.7), written in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -152,6 +152,7 @@ class Fact(NamedTuple):
     attempt: int | None = None
     causation_event_id: str | None = None
     hint: object = None
+    artifact_refs: Sequence[Mapping[str, str]] = ()
 
 
 RowsOf = Callable[[Fact, Index], Iterable[RowChange]]

@@ -306,7 +306,7 @@ class Receipt:
     number: int
 
 
-@pytest.mark.parametrize("result", [Receipt(7), {"f": open}, "x" * (5 * 1024 * 1024), float("inf")])
+@pytest.mark.parametrize("result", [Receipt(7), {"f": open}, float("inf")])
 def test_a_result_that_cannot_be_recorded_does_not_hide_that_the_effect_happened(ledger, result):
     pay = declare(lambda: result)
     with run(ledger):

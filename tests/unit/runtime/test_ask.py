@@ -186,7 +186,6 @@ class Untold(Exception):
     [
         None,
         5,
-        "x" * 9_000_000,
         {"text": 5},
         {"text": "t", "tool_calls": 5},
         {"cost": 0.1},
@@ -198,7 +197,7 @@ class Untold(Exception):
         {"data": {"x": object()}},
         {"provider": 7},
     ],
-    ids=range(13),
+    ids=range(12),
 )
 def test_an_answer_that_cannot_be_recorded_is_a_failed_call_and_stays_one(world, ledger, answer):
     with pytest.raises(ModelFailed) as failed, ledger.run("a", conversation="c", dedupe="1") as run:

@@ -9,7 +9,6 @@ from decimal import Decimal
 import pytest
 
 from counterfoil.errors import (
-    ContentTooLarge,
     Divergence,
     EffectFailed,
     InputError,
@@ -194,11 +193,17 @@ def test_arguments_that_have_no_form_are_refused_before_anything_is_written(ledg
     assert "step.started" not in types_of(ledger, "c")
 
 
-def test_a_result_too_large_for_an_event_is_refused_and_the_run_goes_on(ledger):
+def test_a_result_too_large_for_an_event_moves_to_an_artifact_and_the_run_goes_on(ledger):
     with ledger.run("a", conversation="c") as run:
-        with pytest.raises(ContentTooLarge):
-            run.step("s", lambda: "x" * (5 * 1024 * 1024))
+        assert len(run.step("s", lambda: "x" * (5 * 1024 * 1024))) == 5 * 1024 * 1024
         run.step("t", lambda: 1)
+    assert types_of(ledger, "c").count("artifact.spilled") == 1
+
+
+def test_arguments_too_large_for_an_event_move_to_an_artifact_too(ledger):
+    with ledger.run("a", conversation="c") as run:
+        assert run.step("s", len, "x" * (5 * 1024 * 1024)) == 5 * 1024 * 1024
+    assert types_of(ledger, "c").count("artifact.spilled") == 1
 
 
 def test_a_coroutine_nobody_awaits_is_refused_with_a_hint(ledger):
