@@ -120,9 +120,9 @@ def _answer(request: Request, ports: Ports) -> Any:
             return ports.read(request.query)
         case Call():
             return _call(request)
-        case Wait():
         case PutArtifact():
             return ports.put_artifact(request)
+        case Wait():
             return ports.sleep(request.seconds)
         case Now() | NewId() | Random():
             return _local(request, ports)
@@ -138,10 +138,10 @@ async def _aanswer(request: Request, ports: Ports) -> Any:
             return await ports.aread(request.query)
         case Call():
             return await _acall(request)
-        case Wait():
         case PutArtifact():
             # Files are read, written and synced: the event loop does not wait for that.
             return await asyncio.to_thread(ports.put_artifact, request)
+        case Wait():
             return await ports.asleep(request.seconds)
         case Now() | NewId() | Random():
             return _local(request, ports)

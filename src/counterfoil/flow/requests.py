@@ -165,10 +165,6 @@ class TimedOut:
 CallResult = Returned | Raised | TimedOut
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """Pause for so many seconds on the injected clock. Answer: None.
-
 Source = bytes | Path | BinaryIO | Iterable[bytes]
 """Where an artifact's bytes come from: at hand, a file by its path, an open binary file, or pieces as they come."""
 
@@ -195,6 +191,10 @@ class Stored:
     key: str | None
     size: int
 
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Pause for so many seconds on the injected clock. Answer: None.
 
     ``polling`` says that nothing happens between two such pauses but a look whether somebody else is done: how many
     there are is a matter of chance, so none is a crash boundary of its own.

@@ -228,7 +228,6 @@ class Run:
             record_flow(self._open_scope(), registry, event_type, data or {}, version, ignorable)
         )
 
-    def inputs(self) -> list[dict[str, Any]]:
     def artifact(self, source: Given, **how: Any) -> Artifact:
         """Keep bytes outside the events: encrypted, stored once for a subject, recorded as ``artifact.stored``.
 
@@ -243,6 +242,7 @@ class Run:
         """As :meth:`artifact`, for tasks: files are read and written in a thread."""
         return await self._adrive(keep_flow(self._open_scope(), wanted(source, **how)))
 
+    def inputs(self) -> list[dict[str, Any]]:
         """Inputs that joined this run since the last call (policy ``absorb``), each ``{admission_id, message}``."""
         scope = self._open_scope()
         found = self._drive(step_flow(scope, inputs.STEP_NAME, self._read_inputs, (), {}))
