@@ -30,7 +30,9 @@ COMMANDS: Final = {
     "recover": "End the doubt of effects whose worker is gone.",
     "review": "What waits for a person: list, show, settle.",
     "approve": "What waits for permission: list, show, grant, deny, revoke.",
+    "repair": "Undo what was wrong, on record: start, show, resume, close, correct.",
     "hold": "The stop lever: let no new effect begin.",
+    "cancel": "End a run from outside.",
     "bench": "Measure side by side against the budgets.",
     "help": "Help on a command.",
 }

@@ -16,6 +16,7 @@ _TIMES = (
     "changed_at_ms",
     "opened_at_ms",
     "settled_at_ms",
+    "closed_at_ms",
     "intended_at_ms",
     "deadline_ms",
     "requested_at_ms",

@@ -97,6 +97,12 @@ class NotPermitted(AccessError):
     code = "not_permitted"
 
 
+class PolicyMissing(AccessError):
+    """What was judged by a policy is not repeated or undone where none is in force (DESIGN 7)."""
+
+    code = "policy_missing"
+
+
 class ApproverRefused(AccessError):
     """This person may not answer: who asked may not approve, and assignees are named by the policy (DESIGN 7)."""
 

@@ -101,6 +101,12 @@ class RunStopped(ConflictError):
     code = "run_stopped"
 
 
+class RunEnded(ConflictError):
+    """The run had ended before it was cancelled. Field ``terminal``."""
+
+    code = "run_ended"
+
+
 class SettledAlready(ConflictError):
     """The review was settled before, with another outcome."""
 

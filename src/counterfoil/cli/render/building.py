@@ -32,6 +32,10 @@ class Build:
     suspended: dict[str, int] = field(default_factory=dict)
     spoken: Note | None = None
     proposals: dict[str, Note] = field(default_factory=dict)
+    repairs: dict[str, str] = field(default_factory=dict)
+    """What is undone, by the id of its repair and by that of each effect that undoes it."""
+    places: dict[str, int] = field(default_factory=dict)
+    """The sequence of each event by its id."""
     outside: bool = False
     latest_ms: int = 0
     waiting: str = ""
@@ -50,6 +54,7 @@ class Build:
 
     def see(self, event: Event) -> None:
         """Count an event; those from outside the stretch do not count."""
+        self.places[event.event_id] = event.sequence
         if self.outside:
             return
         self.first = self.first or event.sequence

@@ -12,6 +12,7 @@ from counterfoil.cli.render.doubts import RULES, leave_open
 from counterfoil.cli.render.line import Span, Style
 from counterfoil.cli.render.marks import marked
 from counterfoil.cli.render.model import Cheque, Pair, Stub
+from counterfoil.cli.render.repair_rows import undoing, undone
 from counterfoil.cli.render.times import duration, plural, second
 from counterfoil.cli.render.values import named, shown
 from counterfoil.core.forms import time_ms
@@ -76,6 +77,8 @@ def _intended(build: Build, event: Event) -> None:
         found = build.effects[effect_id] = EffectBuild(pair, effect, build.time(event))
         pair.stub = _stub(event, content)
         build.add(pair)
+        if "compensates" in event.data:
+            undoing(build, found, event)
     else:
         number = event.header.attempt or 1
         found = _effect(build, event)
@@ -131,6 +134,7 @@ def _observed(build: Build, event: Event) -> None:
         return
     if found.effect.state != before or before in IN_DOUBT:
         found.pair.cheque = _cheque(build, found, event, content)
+        undone(build, found, event)
 
 
 def _no_answer(found: EffectBuild, event: Event, content: Content) -> None:
@@ -281,6 +285,7 @@ def _settled(build: Build, event: Event) -> None:
         cheque.facts.append(("result", Span(named(content.get("result")))))
     _tell_doubt(build, found, event)
     found.pair.cheque = cheque
+    undone(build, found, event)
     note = build.note(event, "✎", "settled", style="strong")
     note.detail = [Span(f"{found.pair.stub.tool} ({found.pair.sequence}) as {outcome}"), Span(f"by {person}")]
 

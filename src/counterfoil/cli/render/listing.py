@@ -191,8 +191,17 @@ def effect_state(row: Row, *, under_way: bool) -> Line:
     return Line(Span(words, style))
 
 
-def effect_lines(rows: Sequence[Row], under_way: Collection[str], width: int, now_ms: int) -> list[Line]:
-    """One line for each effect, the newest first; those in doubt say for how long, those ``under_way`` are not."""
+def effect_lines(
+    rows: Sequence[Row],
+    under_way: Collection[str],
+    width: int,
+    now_ms: int,
+    repairs: Mapping[str, str] | None = None,
+) -> list[Line]:
+    """One line for each effect, the newest first; those in doubt say for how long, those ``under_way`` are not.
+
+    ``repairs`` says how the last repair of an effect stands; what is undone is never listed as if it stood.
+    """
     columns = (
         Column("effect"),
         Column("tool", shrinks=True, least=26),
@@ -202,13 +211,24 @@ def effect_lines(rows: Sequence[Row], under_way: Collection[str], width: int, no
         Column("intended (UTC)", yields=2),
         Column("run", yields=4),
     )
-    return table(columns, [_effect(row, under_way, now_ms) for row in rows], width)
+    return table(columns, [_effect(row, under_way, now_ms, repairs or {}) for row in rows], width)
 
 
-def _effect(row: Row, under_way: Collection[str], now_ms: int) -> list[Line]:
+_REPAIRS: Final[Mapping[str, str]] = {
+    "open": "being repaired",
+    "repaired": "repaired",
+    "partial": "repaired in part",
+    "irreversible": "irreversible",
+}
+
+
+def _effect(row: Row, under_way: Collection[str], now_ms: int, repairs: Mapping[str, str]) -> list[Line]:
     intended = number(row, "intended_at_ms")
     state = effect_state(row, under_way=text(row, "effect_id") in under_way)
     waits = "◆?" in state.text
+    repair = repairs.get(text(row, "effect_id"))
+    if repair is not None:
+        state = state + ", " + Span(_REPAIRS.get(repair, repair), "doubt" if repair == "open" else "strong")
     return [
         Line(text(row, "effect_id")),
         Line(Span(text(row, "tool"), "strong" if waits else "plain")),

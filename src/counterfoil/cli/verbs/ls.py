@@ -22,6 +22,7 @@ from counterfoil.client.reading import ConversationInfo, is_held
 from counterfoil.core.ids import is_id
 from counterfoil.effects.rows import EFFECTS, REVIEWS
 from counterfoil.errors import CounterfoilError, InputError
+from counterfoil.repair.rows import REPAIR_SUBJECTS, REPAIRS
 from counterfoil.runtime.rows import RUNS
 from counterfoil.store.rows import Key, Row
 
@@ -165,13 +166,29 @@ def _effects(face: Face, ledger: Ledger, state: str | None, after: str | None, l
         if state is None
         else _effects_in(ledger, state, after, limit + 1)
     )
+    repairs = repairs_of(ledger, rows[:limit])
+    if face.as_json:
+        for row in rows[:limit]:
+            face.give(row_json(row) | {"repair": repairs.get(text(row, "effect_id"))})
+        return
     if _given(face, "effects", rows[:limit]):
         return
     under_way = {text(row, "effect_id") for row in rows[:limit] if is_under_way(ledger, row, face.now_ms)}
-    face.say(listing.effect_lines(rows[:limit], under_way, face.columns, face.now_ms))
+    face.say(listing.effect_lines(rows[:limit], under_way, face.columns, face.now_ms, repairs))
     if len(rows) > limit:
         said = "" if state is None else f" --state {state}"
         _more(face, f"ls effects{said}", str(rows[limit - 1]["effect_id"]))
+
+
+def repairs_of(ledger: Ledger, effects: Sequence[Row]) -> dict[str, str]:
+    """How the last repair of each of these effects stands, of those that have one."""
+    found: dict[str, str] = {}
+    for effect in effects:
+        subject = ledger.store.get(REPAIR_SUBJECTS.name, (effect["effect_id"],))
+        repair = None if subject is None else ledger.store.get(REPAIRS.name, (subject["repair_id"],))
+        if repair is not None:
+            found[text(effect, "effect_id")] = text(repair, "state")
+    return found
 
 
 def _newest_effects(ledger: Ledger, after: str | None, wanted: int) -> list[Row]:

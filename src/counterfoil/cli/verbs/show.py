@@ -25,6 +25,7 @@ from counterfoil.cli.standing import is_under_way, keys_note, open_effects
 from counterfoil.client.reading import ConversationInfo
 from counterfoil.effects.rows import EFFECTS
 from counterfoil.flow.event import Event
+from counterfoil.repair.rows import COMPENSATIONS
 from counterfoil.store.rows import Row
 
 if TYPE_CHECKING:
@@ -102,6 +103,27 @@ def _event(face: Face, ledger: Ledger, named: Named, as_bytes: bool) -> None:
 # ---- a stretch of a conversation -------------------------------------------------------------------------------------
 
 
+_ABOUT: Final = ("effect_id", "repair_id", "corrects")
+"""Members of an event that say what it is about."""
+
+
+def undone_by(ledger: Ledger, effect_id: str) -> set[str]:
+    """The repairs of an effect and the effects that undo it: they are shown with it, and never it alone."""
+    repairs = {text(row, "repair_id") for row in ledger.repairs(None, subject=effect_id)}
+    if not repairs:
+        return set()
+    compensations = ledger.store.select(COMPENSATIONS.name, "by_compensated", (effect_id,), None, LIMIT_MAX)
+    return repairs | {text(row, "effect_id") for row in compensations}
+
+
+def _about(events: Iterator[Event], names: set[str]) -> Iterator[Event]:
+    """The events that are about one of these, and those that correct one of them."""
+    for event in events:
+        if any(event.data.get(member) in names for member in _ABOUT):
+            names.add(event.event_id)
+            yield event
+
+
 class _Stretch:
     """The events to show, and what must be known to draw them."""
 
@@ -128,8 +150,10 @@ class _Stretch:
     def _read(self) -> Iterator[Event]:
         stream_id, run, effect = self.named.stream_id, self.named.run, self.named.effect
         if effect is not None:
-            found = self.ledger.events(stream_id, self.after, run_id=text(effect, "run_id"))
-            return (event for event in found if event.data.get("effect_id") == effect["effect_id"])
+            repaired = undone_by(self.ledger, text(effect, "effect_id"))
+            run_id = None if repaired else text(effect, "run_id")
+            found = self.ledger.events(stream_id, self.after, run_id=run_id)
+            return _about(found, {text(effect, "effect_id"), *repaired})
         run_id = None if run is None else text(run, "run_id")
         return self.ledger.events(stream_id, self.after, run_id=run_id, limit=self.limit + 1)
 
