@@ -9,9 +9,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from counterfoil.core.forms import time_text
 from counterfoil.core.ids import is_id
-from counterfoil.effects.recover import Recovered, recover_effect
-from counterfoil.effects.rows import EFFECTS
+from counterfoil.effects.recover import Recovered, recover_effect, retry_effect
+from counterfoil.effects.retrying import due_of
+from counterfoil.effects.rows import EFFECTS, RETRIES
 from counterfoil.effects.state import IN_DOUBT, IN_REVIEW
 from counterfoil.errors import (
     AccessError,
@@ -21,17 +23,19 @@ from counterfoil.errors import (
     LeaseHeld,
     LeaseLost,
     NotFoundError,
+    RunSuspended,
 )
 from counterfoil.flow.context import LEASE_TTL_MS, RunScope
 from counterfoil.flow.drive import adrive, drive
+from counterfoil.flow.event import Event
 from counterfoil.flow.ports import Ports
-from counterfoil.flow.requests import ClaimSpec, Entry, Flow, HeadOf, RowOf, Rows, UnitDraft
+from counterfoil.flow.requests import ClaimSpec, Entry, Events, Flow, HeadOf, RowOf, Rows, UnitDraft
 from counterfoil.runtime import events, rows
 from counterfoil.runtime.doubt import open_effects, waiting_on
 from counterfoil.runtime.leave import rest_flow
 from counterfoil.runtime.owner import is_gone
 from counterfoil.runtime.spec import worker
-from counterfoil.runtime.state import RUNNING
+from counterfoil.runtime.state import FINISHED, RUNNING
 from counterfoil.store.rows import Cell, Key, Row
 from counterfoil.store.unit import Claimed, Head
 
@@ -53,8 +57,8 @@ _OF_ONE_CONVERSATION = (AccessError, InputError, IntegrityError)
 class EffectReport:
     """What recovery found or did for one effect.
 
-    ``done`` is ``decided``, ``review``, ``left`` (``why`` says what it needs), ``nothing`` or ``live`` (a worker
-    holds the conversation).
+    ``done`` is ``decided``, ``review``, ``left`` (``why`` says what it needs), ``retrying`` (not done, and due again
+    later), ``given_up`` (not tried again), ``nothing`` or ``live`` (a worker holds the conversation).
     """
 
     effect_id: str
@@ -71,12 +75,13 @@ class EffectReport:
 class RecoveryReport:
     """What one pass over the ledger came to.
 
-    ``effects`` are those this pass looked at, ``waiting`` those that a person was asked about before, which no
+    ``effects`` are those this pass looked at, ``retries`` those whose policy tries them again, ``waiting`` those that a person was asked about before, which no
     recovery can end. ``tools_missing`` are tools in doubt whose code is not loaded here; ``open_runs`` are runs that
     no worker holds: running their code again resumes them.
     """
 
     effects: list[EffectReport] = field(default_factory=list)
+    retries: list[EffectReport] = field(default_factory=list)
     waiting: list[EffectReport] = field(default_factory=list)
     tools_missing: list[str] = field(default_factory=list)
     open_runs: list[Row] = field(default_factory=list)
@@ -85,13 +90,14 @@ class RecoveryReport:
     def undecided(self) -> list[EffectReport]:
         """Effects that are still in doubt or wait for a person."""
         left = [effect for effect in self.effects if effect.done in {"review", "left", "live"}]
-        return [*left, *self.waiting]
+        doubted = [effect for effect in self.retries if effect.state in IN_DOUBT | IN_REVIEW]
+        return [*left, *doubted, *self.waiting]
 
 
 def recover(
     ports: Ports, owner: str, find_tool: FindTool, *, only: Iterable[str] | None = None
 ) -> RecoveryReport:
-    """Look at every effect in doubt of the tenant and end its doubt as its rule says.
+    """Look at every effect in doubt of the tenant and end its doubt as its rule says; make the retries that are due.
 
     ``only`` names effects, runs, streams or tools to look at. May be stopped and started again at any point, and run
     anywhere at the same time: each conversation is claimed before anything is asked or recorded.
@@ -99,14 +105,16 @@ def recover(
     """
     wanted = None if only is None else frozenset(only)
     doubted, asked = _rows_in(ports, IN_DOUBT, wanted), _rows_in(ports, IN_REVIEW, wanted)
+    retried = [row for row in retry_rows(ports) if wanted is None or wanted & _names(row)]
     for name in sorted(wanted or ()):
-        if not any(name in _names(row) for row in (*doubted, *asked)):
+        if not any(name in _names(row) for row in (*doubted, *retried, *asked)):
             _check_name(ports, find_tool, name)
     report = RecoveryReport(waiting=[_report(row, "review", _ASKED) for row in asked])
-    report.effects = [_one(ports, owner, find_tool, row) for row in doubted]
+    report.effects = [end_doubt(ports, owner, find_tool, row) for row in doubted]
+    report.retries = [make_retry(ports, owner, find_tool, row) for row in retried]
     missing = {
         effect.tool
-        for effect in report.effects
+        for effect in (*report.effects, *report.retries)
         if effect.done in {"left", "live"} and find_tool(effect.tool, effect.tool_version) is None
     }
     report.tools_missing = sorted(missing)
@@ -131,6 +139,16 @@ def _rows_in(ports: Ports, states: frozenset[str], wanted: frozenset[str] | None
         page = _pages(ports, EFFECTS.name, "by_state", (ports.tenant, state), columns)
         found += [row for row in page if wanted is None or wanted & _names(row)]
     return found
+
+
+def retry_rows(ports: Ports) -> Iterator[Row]:
+    """Rows of the effects that their policy tries again, whenever that is due; the longest decided first."""
+    columns = ("tenant", "decided_at_ms", "effect_id")
+    for retry in _pages(ports, RETRIES.name, "by_decided", (ports.tenant,), columns):
+        row: Row | None = ports.read(RowOf(EFFECTS.name, (retry["effect_id"],)))
+        # An attempt decided on under a doubt rule has such a row too; its effect is in doubt and is found there.
+        if row is not None and row["state"] == "failed":
+            yield {**row, "due_at_ms": due_of(retry)}
 
 
 def _names(row: Row) -> frozenset[Cell]:
@@ -176,13 +194,51 @@ def _held(ports: Ports, stream_id: str) -> bool:
 # ---- one effect ----------------------------------------------------------------------------------------------------
 
 
-def _one(ports: Ports, owner: str, find_tool: FindTool, row: Row) -> EffectReport:
+def end_doubt(ports: Ports, owner: str, find_tool: FindTool, row: Row) -> EffectReport:
+    """End the doubt of one effect, if its conversation can be claimed and its deadline has passed."""
     tool = find_tool(str(row["tool"]), str(row["tool_version"]))
     deadline = row["deadline_ms"]
     if isinstance(deadline, int) and ports.now_ms() < deadline:
         return _report(row, "left", "its call may be under way until its deadline")
     if tool is None and row["doubt"] != "review":
         return _report(row, "left", f"no tool {row['tool']!s} is declared here")
+    return _claimed(ports, owner, row, lambda scope: recover_effect(row, tool, scope), tool)
+
+
+def make_retry(ports: Ports, owner: str, find_tool: FindTool, row: Row) -> EffectReport:
+    """Make one retry if it is due; ``row`` is the effect's, with ``due_at_ms``.
+
+    A run that began under a policy goes on under it: its code makes the retry when it is entered again.
+    """
+    tool = find_tool(str(row["tool"]), str(row["tool_version"]))
+    due_ms = int(row["due_at_ms"] or 0)
+    if ports.now_ms() < due_ms:
+        return _report(row, "left", f"its next attempt is due at {time_text(due_ms)}")
+    run: Row | None = ports.read(RowOf(rows.RUNS, (row["run_id"],)))
+    ended = run is None or run["state"] == FINISHED
+    if not ended and tool is None:
+        return _report(row, "left", f"no tool {row['tool']!s} is declared here")
+    if run is not None and not ended and _policy_of(ports, run) is not None:
+        return _report(row, "left", "its run began under a policy and goes on under it: run its code again")
+    return _claimed(ports, owner, row, lambda scope: retry_effect(row, tool, scope, ended=ended), tool)
+
+
+def _policy_of(ports: Ports, run: Row) -> str | None:
+    """The revision of the policy that a run began under."""
+    sequence = int(run["started_sequence"] or 1)
+    found: list[Event] = ports.read(Events(str(run["stream_id"]), after=sequence - 1, limit=1))
+    revision: str | None = found[0].data.get("policy_revision") if found else None
+    return revision
+
+
+def _claimed(
+    ports: Ports,
+    owner: str,
+    row: Row,
+    flow_of: Callable[[RunScope], Flow[Recovered]],
+    tool: Tool[..., Any] | None,
+) -> EffectReport:
+    """What comes of a flow about one effect while its conversation is owned."""
     try:
         scope = _claim(ports, owner, row)
     except (Fenced, LeaseHeld):
@@ -190,20 +246,18 @@ def _one(ports: Ports, owner: str, find_tool: FindTool, row: Row) -> EffectRepor
     except _OF_ONE_CONVERSATION as error:
         return _report(row, "left", error.message)
     try:
-        return _recovered(scope, row, tool)
+        asynchronous = tool is not None and tool.asynchronous
+        done: Recovered = carry(flow_of(scope), scope.ports, asynchronous=asynchronous)
+        drive(_put_to_rest(scope), scope.ports)
+        return _report(row, done.done, done.why, done.state)
     except LeaseLost:
         return _report(row, "live", "a worker took the conversation over")
+    except RunSuspended as parked:
+        return _report(row, "left", str(parked))
     except _OF_ONE_CONVERSATION as error:
         return _report(row, "left", error.message)
     finally:
         ports.release(scope.lease)
-
-
-def _recovered(scope: RunScope, row: Row, tool: Tool[..., Any] | None) -> EffectReport:
-    asynchronous = tool is not None and tool.asynchronous
-    done: Recovered = carry(recover_effect(row, tool, scope), scope.ports, asynchronous=asynchronous)
-    drive(_put_to_rest(scope), scope.ports)
-    return _report(row, done.done, done.why, done.state)
 
 
 def _claim(ports: Ports, owner: str, row: Row) -> RunScope:

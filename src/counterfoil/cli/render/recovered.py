@@ -19,6 +19,8 @@ _DONE: Final[Mapping[str, tuple[str, Style, str]]] = {
     "nothing": ("·", "quiet", "nothing to do"),
     "review": ("◆?", "doubt_bar", "waits for a person"),
     "left": ("◆?", "doubt_bar", "still in doubt"),
+    "retrying": ("↻", "wait", "not done, tried again later"),
+    "given_up": ("×", "quiet", "not done, not tried again"),
     "live": ("…", "wait", "a worker is at it"),
 }
 
@@ -28,8 +30,10 @@ def recovered_lines(report: RecoveryReport, width: int, option: str, app: str | 
     lines: list[Line] = []
     for effect in sorted(report.effects, key=lambda effect: effect.done in ("decided", "nothing")):
         lines += _effect(effect, width, option)
+    for effect in report.retries:
+        lines += _effect(effect, width, option)
     lines += _waiting(report, width, option)
-    if not report.effects and not report.waiting:
+    if not report.effects and not report.waiting and not report.retries:
         lines.append(Line(Span("✓ ", "good"), "no effect is in doubt: nothing to recover"))
     lines += _missing(report, width, app)
     lines += _runs(report, option)
@@ -52,7 +56,8 @@ def _waiting(report: RecoveryReport, width: int, option: str) -> Iterator[Line]:
 
 
 def _effect(effect: EffectReport, width: int, option: str) -> Iterator[Line]:
-    glyph, style, word = _DONE.get(effect.done, ("·", "plain", marked(effect.done)))
+    done = "retrying" if effect.done == "left" and effect.state == "failed" else effect.done
+    glyph, style, word = _DONE.get(done, ("·", "plain", marked(done)))
     outcome = f": {effect.state}" if effect.done == "decided" else ""
     padded = f" {glyph} {word} " if style == "doubt_bar" else f"{glyph} {word}{outcome}"
     yield Line(

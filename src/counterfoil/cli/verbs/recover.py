@@ -72,6 +72,7 @@ def _json(report: RecoveryReport, app: str | None) -> dict[str, Any]:
     return {
         "app": app,
         "effects": [_effect(effect) for effect in report.effects],
+        "retries": [_effect(effect) for effect in report.retries],
         "waiting": [_effect(effect) for effect in report.waiting],
         "undecided": len(report.undecided),
         "tools_missing": report.tools_missing,
