@@ -15,7 +15,9 @@ class ArtifactDamaged(IntegrityError):
     """The bytes of an artifact are not those that were stored, or not those that were asked for (FORMAT 10)."""
 
     code = "artifact_damaged"
-    default_hint = "restore the object from a backup of artifacts/; `counterfoil artifacts verify` names every such one"
+    default_hint = (
+        "restore the object from a backup of artifacts/; `counterfoil artifacts verify` names every such one"
+    )
 
 
 class KeyDamaged(IntegrityError):

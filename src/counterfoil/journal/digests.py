@@ -1,0 +1,80 @@
+"""The digests that a journal holds in place of what was said (seed 000: payloads are never stored)."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import inspect
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+from counterfoil.core import canonical
+from counterfoil.core.turn import clean_summary
+from counterfoil.core.values import comparable, to_json
+from counterfoil.errors import CounterfoilError
+
+RESULT_DIGITS: Final = 12
+"""Hexadecimal digits of a result's digest: tool results contribute no more than that (seed 000)."""
+
+
+def payload_hash(payload: Any) -> str | None:
+    """SHA-256 (hex) of a payload: a text as UTF-8, lone surrogates as U+FFFD, anything else in canonical form (FORMAT 2).
+
+    None for None, and for what has no canonical form.
+    """
+    if payload is None:
+        return None
+    if isinstance(payload, str):
+        return hashlib.sha256(clean_summary(payload).encode("utf-8")).hexdigest()
+    try:
+        encoded = canonical.encode(comparable(to_json(payload, "payload")))
+    except CounterfoilError:
+        return None
+    return hashlib.sha256(encoded).hexdigest()
+
+
+def arguments_hash(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str | None:
+    """SHA-256 of a call's arguments by name in canonical form, the same however the call was written."""
+    return payload_hash(arguments_by_name(fn, args, kwargs))
+
+
+def arguments_by_name(
+    fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The arguments as given, by the names that ``fn`` has for them; defaults are left out."""
+    if not args:
+        return dict(kwargs)
+    signature = _signature(fn)
+    if signature is None:
+        return {"args": list(args), **kwargs}
+    try:
+        return dict(signature.bind(*args, **kwargs).arguments)
+    except TypeError:
+        # The call itself will say what is wrong with it.
+        return {"args": list(args), **kwargs}
+
+
+@lru_cache(maxsize=512)
+def _signature(fn: Callable[..., Any]) -> inspect.Signature | None:
+    try:
+        return inspect.signature(fn)
+    except (TypeError, ValueError):
+        return None
+
+
+def result_digest(result: Any) -> str | None:
+    """The first 12 hexadecimal digits of a result's SHA-256; None for None and for what has no canonical form."""
+    found = payload_hash(result)
+    return None if found is None else found[:RESULT_DIGITS]
+
+
+def session_digest(session: str, key: bytes = b"") -> str:
+    """The digest (64 hex) by which the turns of a session are found.
+
+    With a ``key`` it is an HMAC, which nobody can guess the session from; without one it is a plain SHA-256.
+    """
+    text = clean_summary(session).encode("utf-8")
+    if key:
+        return hmac.new(key, text, hashlib.sha256).hexdigest()
+    return hashlib.sha256(text).hexdigest()

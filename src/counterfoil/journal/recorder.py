@@ -1,0 +1,308 @@
+"""The recorder of one turn: what each stage writes, once and for all depths, without ever reaching the turn (seed 000)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
+from contextvars import ContextVar, Token
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Final, Literal, ParamSpec, Self, TypeVar
+
+from counterfoil.core.forms import is_label
+from counterfoil.errors import PolicyDenied, RunCancelled, TurnRefused
+from counterfoil.journal.digests import payload_hash
+from counterfoil.journal.event import Stage, TurnNote
+from counterfoil.journal.hooks import run_hooks
+from counterfoil.journal.markers import ResultMarkers
+from counterfoil.journal.streams import AsyncTurnStream, TurnStream
+from counterfoil.journal.summary import Fields, Own, Said, Value, summary
+from counterfoil.journal.writer import JournalWriter, TurnLane, report
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+
+Route = Literal["primary", "tools_disabled", "fallback"]
+Decided = Literal["completed", "failed", "denied"]
+ToolStatus = Literal["ok", "error", "blocked", "parked"]
+
+COMPLETED: Final = "completed"
+CANCELLED: Final = "cancelled"
+REFUSED: Final = "refused"
+
+
+_current: ContextVar[TurnRecorder | None] = ContextVar("counterfoil_turn", default=None)
+
+
+def current_turn() -> TurnRecorder | None:
+    """The journaled turn that this code is inside of; None when there is none, or the journal is off."""
+    return _current.get()
+
+
+def enter_turn(turn: TurnRecorder) -> Token[TurnRecorder | None]:
+    """Make this the current turn of the context."""
+    return _current.set(turn)
+
+
+def leave_turn(token: Token[TurnRecorder | None]) -> None:
+    """The other end of :func:`enter_turn`; also when this end runs in another context than the first."""
+    try:
+        _current.reset(token)
+    except ValueError:
+        _current.set(None)
+
+
+def status_of(error: BaseException | None) -> str:
+    """The status of a turn that this left: ``completed``, ``cancelled``, ``refused`` or ``error:CLASS``."""
+    match error:
+        case None:
+            return COMPLETED
+        case TurnRefused() | PolicyDenied():
+            return REFUSED
+        case asyncio.CancelledError() | KeyboardInterrupt() | GeneratorExit() | SystemExit() | RunCancelled():
+            return CANCELLED
+        case _:
+            name = type(error).__name__
+            return f"error:{name}" if is_label(name) else "error:error"
+
+
+@dataclass(frozen=True, slots=True)
+class TurnPlace:
+    """Whose turn it is and where its events go."""
+
+    turn_id: str
+    agent_id: str
+    tenant: str
+    session_hash: str
+    writer: JournalWriter
+    markers: ResultMarkers
+    now_ms: Callable[[], int]
+    lane: TurnLane = field(default_factory=TurnLane)
+
+
+class TurnRecorder:
+    """Writes the events of one turn; made by :meth:`TurnJournals.begin`, used as a ``with`` or ``async with`` block.
+
+    Leaving the block commits the turn: ``completed``, or what the exception says. Nothing that a method does can
+    raise into the turn or change what it returns; only the hooks of a turn may refuse something, with ``TurnRefused``.
+    All methods may be called from any thread.
+    """
+
+    enabled: bool = True
+
+    def __init__(self, place: TurnPlace) -> None:
+        self._place = place
+        self._committed = False
+        self._streamed = False
+        self._answer: Any = None
+        self._tokens: list[Token[TurnRecorder | None]] = []
+
+    def __repr__(self) -> str:
+        return f"<Turn {self.turn_id} of {self._place.agent_id}>"
+
+    @property
+    def turn_id(self) -> str:
+        """``trn_…``, made when the turn began and never taken from the caller."""
+        return self._place.turn_id
+
+    @property
+    def committed(self) -> bool:
+        """Whether the turn's COMMIT was handed over."""
+        return self._committed
+
+    # ---- the block ----
+
+    def __enter__(self) -> Self:
+        self._tokens.append(enter_turn(self))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        leave_turn(self._tokens.pop())
+        if error is not None or not self._streamed:
+            self.commit(status_of(error), self._answer)
+
+    async def __aenter__(self) -> Self:
+        return self.__enter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.__exit__(kind, error, trace)
+
+    # ---- the stages ----
+
+    def intake(self, message: Any, *, parent: str | None = None, attempt: int = 1) -> None:
+        """The turn begins with this message, of which only the digest is kept."""
+        fields = {
+            "session": Own(self._place.session_hash),
+            "parent": parent,
+            "attempt": attempt if attempt > 1 else None,
+        }
+        self._write("INTAKE", fields, payload=message)
+
+    def guard(self, name: str, outcome: str, *, reason: str | None = None, side: str | None = None) -> None:
+        """A guard looked at something: its name, and what it said."""
+        fields = {"guard": name, "outcome": outcome, "side": side, "reason": _said(reason)}
+        self._write("GUARD", fields)
+
+    def model_call(
+        self,
+        provider: str,
+        model: str,
+        *,
+        route: Route = "primary",
+        status: str = "ok",
+        ms: int | None = None,
+        error: BaseException | None = None,
+    ) -> None:
+        """A model was asked: the primary call, the retry with tools disabled, or the fallback to another provider."""
+        fields: dict[str, Value] = {"provider": provider, "model": model, "route": route}
+        fields |= {"status": status if error is None else "error", "error": _class_of(error), "ms": ms}
+        self._write("MODEL_CALL", fields)
+
+    def tool_call(
+        self,
+        name: str,
+        status: ToolStatus,
+        *,
+        arguments: str | None = None,
+        result: str | None = None,
+        kind: str | None = None,
+        error: BaseException | None = None,
+        ms: int | None = None,
+    ) -> None:
+        """A tool was called. ``arguments`` and ``result`` are digests: of the result, its first 12 digits."""
+        fields: dict[str, Value] = {
+            "tool": name,
+            "status": Own(status),
+            "by": None if kind is None else Own(kind),
+        }
+        fields |= {"error": _class_of(error), "resultSha": None if result is None else Own(result), "ms": ms}
+        self._write("TOOL_CALL", fields, hashed=arguments)
+
+    def approval_pending(self, request: str | None, *, tool: str | None = None) -> None:
+        """A call is held for a human, under this approval request."""
+        self._write("APPROVAL", {"decision": Own("pending"), "request": request, "tool": tool})
+
+    def approval_decided(self, request: str | None, outcome: Decided) -> None:
+        """What became of a call that an earlier turn was held for."""
+        self._write("APPROVAL", {"decision": Own(f"decided:{outcome}"), "request": request})
+
+    def verify(self, name: str, ok: bool, *, found: int | None = None) -> None:
+        """A check of the answer, such as for addresses that nobody generated; ``found`` counts what it found."""
+        self._write("VERIFY", {"check": name, "outcome": Own("ok" if ok else "failed"), "found": found})
+
+    def answer(self, answer: Any) -> Any:
+        """Keep the final answer, whose digest the COMMIT carries; returns it as it is."""
+        self._answer = answer
+        return answer
+
+    def commit(self, status: str = COMPLETED, answer: Any = None) -> None:
+        """End the turn, once: ``completed``, ``error:…``, ``cancelled`` or ``refused``. Later calls change nothing."""
+        if self._committed:
+            return
+        self._committed = True
+        self._write("COMMIT", {"status": _status(status)}, payload=answer)
+
+    def failed_over(self, error: BaseException, message: Any, *, attempt: int = 2) -> None:
+        """The turn runs again on the next provider: the first attempt ends with its error, and another INTAKE follows."""
+        self.commit(status_of(error))
+        self._committed = self._streamed = False
+        self.intake(message, attempt=attempt)
+
+    # ---- around code ----
+
+    def tool(self, fn: Callable[P, R], *, name: str | None = None) -> Callable[P, R]:
+        """``fn``, sync or async, with a TOOL_CALL for each call; what it gives and raises stays the same."""
+        from counterfoil.journal.tools import journaled
+
+        return journaled(fn, name=name, turn=self)
+
+    def tools(self, fns: Iterable[Callable[..., Any]]) -> list[Callable[..., Any]]:
+        """Each of these as :meth:`tool` gives it."""
+        return [self.tool(fn) for fn in fns]
+
+    def model(
+        self, fn: Callable[P, R], *, provider: str, model: str, route: Route = "primary"
+    ) -> Callable[P, R]:
+        """``fn``, sync or async, with a MODEL_CALL for each call."""
+        from counterfoil.journal.tools import journaled_model
+
+        return journaled_model(fn, self, provider=provider, model=model, route=route)
+
+    def stream(self, chunks: Iterable[T], *, text: Callable[[T], str] | None = None) -> Iterator[T]:
+        """The chunks of a streamed answer; the turn commits on the last one, on an error, or when it is given up."""
+        self._streamed = True
+        return TurnStream(chunks, self, text)
+
+    def astream(
+        self, chunks: AsyncIterable[T], *, text: Callable[[T], str] | None = None
+    ) -> AsyncIterator[T]:
+        """As :meth:`stream`, for async code."""
+        self._streamed = True
+        return AsyncTurnStream(chunks, self, text)
+
+    def screen(self, message: Any) -> None:
+        """Run the inbound hooks on a message. Raises ``TurnRefused``."""
+        run_hooks("inbound", message, self._hooked)
+
+    def release(self, answer: Any) -> None:
+        """Run the outbound hooks on an answer. Raises ``TurnRefused``."""
+        run_hooks("outbound", answer, self._hooked)
+
+    def before_model(self, request: Any) -> None:
+        """Run the model hooks on a request. Raises ``TurnRefused``."""
+        run_hooks("model", request, self._hooked)
+
+    def _hooked(self, name: str, side: str, passed: bool) -> None:
+        self.guard(name, "pass" if passed else "refused", side=side)
+
+    # ---- writing ----
+
+    @property
+    def markers(self) -> ResultMarkers:
+        """How an answer of the platform is told from a tool's."""
+        return self._place.markers
+
+    @property
+    def now_ms(self) -> Callable[[], int]:
+        """The clock of this journal."""
+        return self._place.now_ms
+
+    def _write(self, stage: Stage, fields: Fields, *, payload: Any = None, hashed: str | None = None) -> None:
+        place = self._place
+        try:
+            digest = hashed if payload is None else payload_hash(payload)
+            note = TurnNote(
+                place.tenant,
+                place.turn_id,
+                place.agent_id,
+                stage,
+                summary(fields),
+                place.now_ms(),
+                digest,
+                place.session_hash,
+            )
+            place.writer.put(place.lane, note)
+        except Exception as error:  # noqa: BLE001 - whatever goes wrong here, no turn may feel it
+            place.lane.lose(1)
+            report("an event of a turn was not journaled", error)
+
+
+def _said(text: str | None) -> Said | None:
+    return None if text is None else Said(text)
+
+
+def _class_of(error: BaseException | None) -> str | None:
+    return None if error is None else type(error).__name__
+
+
+def _status(status: str) -> str:
+    """The four forms that the ADR has; any other word is an error's."""
+    if status in (COMPLETED, CANCELLED, REFUSED):
+        return Own(status)
+    name = status.removeprefix("error:")
+    return Own(f"error:{name if is_label(name) else 'error'}")

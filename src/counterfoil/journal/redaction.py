@@ -1,0 +1,136 @@
+"""What a summary never shows: e-mail addresses, bearer tokens, keys, long runs of digits, long opaque tokens (seed 000).
+
+When in doubt it masks. A secret is found also when it is written in look-alike forms of Unicode, with characters inside
+it that draw nothing, and when a line break splits it.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+from itertools import pairwise
+from typing import Final
+
+MASK: Final = "***"
+
+DIGITS_MIN: Final = 7
+"""A run of so many digits, single separators between them included, is masked."""
+
+TOKEN_MIN: Final = 20
+"""A token of so many, letters and digits among them, is opaque whatever other punctuation stands between them."""
+
+OPAQUE_MIN: Final = 16
+"""A piece of so many that mixes letters with digits, or upper with lower case beyond what names do."""
+
+LETTERS_MIN: Final = 28
+"""A piece of letters alone is opaque from here on: no word of a summary is so long."""
+
+NAME_CHARACTERS_MAX: Final = 96
+TEXT_CHARACTERS_MAX: Final = 4096
+"""Of a longer text only the beginning is looked at and shown; a summary holds far less."""
+
+_BREAKS: Final = re.compile(r"\s*\\?[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+\s*")
+_INVISIBLE: Final = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180e\u2800\u3164\uffa0")
+
+_PRIVATE_KEY: Final = re.compile(r"-{2,}\s*BEGIN[^-]*-{2,}.*?(?:-{2,}\s*END[^-]*-{2,}|\Z)", re.DOTALL)
+_EMAIL: Final = re.compile(r"[\w.%+\-]+\s?(?:@|\(at\)|\[at\])\s?[\w.\-]+")
+_USER_INFO: Final = re.compile(r"(?<=://)[^\s/@]+@")
+_SCHEME: Final = re.compile(r"\b(bearer|basic|digest|negotiate)[\s:=]+\S+", re.IGNORECASE)
+_ASSIGNED: Final = re.compile(
+    r"(?:pass(?:word|wd|phrase)?|pwd|secret|token|api[_\-]?key|apikey|access[_\-]?key|private[_\-]?key"
+    r"|credential|authorization|cookie|session[_\-]?id|signature|otp|\bpin)[\w\-]*[\"']?\s*(?:=|:|\bis\b)\s*"
+    r"[\"']?[^\s\"',;&]+",
+    re.IGNORECASE,
+)
+_KEY_SHAPES: Final = re.compile(
+    r"(?<![A-Za-z0-9])(?:(?:sk|pk|rk|ak|whsec|xox[abeoprs]|xapp|gh[oprsu]|github_pat|glpat|hf|npm|pypi|dop_v1|shpat|shpss"
+    r"|SG|ya29|lin_api|rubygems|sq0[a-z]{3}|key|tok|AGE-SECRET-KEY)[_\-.]|AKIA|ASIA|AIza|eyJ)[A-Za-z0-9_\-.+/=]{8,}"
+)
+_DIGITS: Final = re.compile(rf"\d(?:[ \-.()/:,_]{{0,2}}\d){{{DIGITS_MIN - 1},}}")
+_DIGIT_WORD: Final = re.compile(rf"\w*{_DIGITS.pattern}\w*")
+_TOKEN: Final = re.compile(r"[A-Za-z0-9+/=_\-~.]+")
+_SPACE: Final = re.compile(r"\s+")
+_PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/-]*").fullmatch
+_VERSIONED: Final = re.compile(r"[A-Za-z]*[0-9]{1,4}[A-Za-z]{0,3}").fullmatch
+_PARTS: Final = re.compile(r"[^A-Za-z0-9]+")
+_DATE: Final = re.compile(r"20[0-9]{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])").fullmatch
+
+
+def redact(text: str) -> str:
+    """A text as a summary may show it: one line, secrets masked. Takes any text and never fails."""
+    lines = [line for line in _BREAKS.split(_visible(text[:TEXT_CHARACTERS_MAX])) if line]
+    shown = _masked(" ".join(lines))
+    if len(lines) > 1 and (MASK in shown or MASK in _masked("".join(lines))):
+        # A line break may have split a secret anywhere, its name included: of such a text nothing is shown.
+        return MASK
+    return _SPACE.sub(" ", shown).strip()
+
+
+def _masked(text: str) -> str:
+    text = _PRIVATE_KEY.sub(MASK, text)
+    text = _USER_INFO.sub(f"{MASK}@", text)
+    if "@" in text or "at" in text:
+        text = _EMAIL.sub(MASK, text)
+    text = _SCHEME.sub(rf"\1 {MASK}", text)
+    text = _ASSIGNED.sub(MASK, text)
+    text = _KEY_SHAPES.sub(MASK, text)
+    text = _TOKEN.sub(_mask_opaque, text)
+    return _DIGIT_WORD.sub(MASK, text) if _DIGITS.search(text) else text
+
+
+@lru_cache(maxsize=1024)
+def redact_name(name: str) -> str:
+    """A name that an application gave a tool, model or guard: as it is if it reads like one, else as :func:`redact` has it.
+
+    Names may hold a date or a version (``model-5-20260701``), which in a text would be masked.
+    """
+    if len(name) > NAME_CHARACTERS_MAX or _PLAIN_NAME(name) is None:
+        return redact(name)
+    long = (_PARTS.sub("", run) for run in _DIGITS.findall(name))
+    shaped = _KEY_SHAPES.search(name) or _ASSIGNED.search(name) or _SCHEME.search(name)
+    if shaped or not all(map(_DATE, long)) or not all(map(_is_word, _PARTS.split(name))):
+        return redact(name)
+    return name
+
+
+def _visible(text: str) -> str:
+    """Look-alikes as what they look like, and nothing that draws nothing."""
+    if text.isascii():
+        return text.replace("\0", "")
+    folded = unicodedata.normalize("NFKC", text)
+    return "".join(
+        character
+        for character in folded
+        if character not in _INVISIBLE and unicodedata.category(character) not in {"Cf", "Cs", "Co", "Cn"}
+    ).replace("\0", "")
+
+
+def _mask_opaque(found: re.Match[str]) -> str:
+    """Masks a token that is long and mixes letters with digits, however punctuation cuts it, or a piece that is no word."""
+    token = found[0]
+    if len(token) < OPAQUE_MIN:
+        return token
+    size = len(token) - sum(map(token.count, "-_.~"))
+    if size >= TOKEN_MIN and any(map(str.isdigit, token)) and any(map(str.isalpha, token)):
+        return MASK
+    return MASK if any(map(_is_opaque, _PARTS.split(token))) else token
+
+
+def _is_opaque(piece: str) -> bool:
+    if len(piece) >= LETTERS_MIN:
+        return True
+    if len(piece) < OPAQUE_MIN:
+        return False
+    if any(map(str.isdigit, piece)):
+        return True
+    return sum(a.islower() != b.islower() for a, b in pairwise(piece)) > len(piece) // 3
+
+
+def _is_word(piece: str) -> bool:
+    """Whether a piece of a name reads as a word, a version or a date."""
+    if piece.isdigit():
+        return len(piece) < DIGITS_MIN or _DATE(piece) is not None
+    if piece.isalpha() or not piece:
+        return not _is_opaque(piece)
+    return len(piece) <= 12 and _VERSIONED(piece) is not None

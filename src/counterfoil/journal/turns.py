@@ -1,0 +1,183 @@
+"""Where turns begin: the journal of an application with its settings, and the no-op while it is off (seed 000)."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Final, Literal
+
+from counterfoil.core.ids import RANDOM_BITS, make_id
+from counterfoil.core.turn import turn_hash
+from counterfoil.errors import ConfigInvalid
+from counterfoil.journal.contract import TurnJournal
+from counterfoil.journal.digests import session_digest
+from counterfoil.journal.event import TurnNote
+from counterfoil.journal.markers import ResultMarkers
+from counterfoil.journal.off import NO_TURN
+from counterfoil.journal.recorder import Decided, TurnPlace, TurnRecorder, current_turn
+from counterfoil.journal.settings import JournalSettings
+from counterfoil.journal.summary import Own, summary
+from counterfoil.journal.tenant import current_tenant
+from counterfoil.journal.writer import CAPACITY, FLUSH_S, JournalWriter, report
+
+TURN_HEADER: Final = "X-Journal-Turn-Id"
+"""The header of a chat response that says under which id its turn is found."""
+
+EXPOSED_HEADERS: Final = (TURN_HEADER,)
+"""What a browser's page may read of a response from elsewhere (Access-Control-Expose-Headers)."""
+
+MISSING: Final = "the turn journal is switched on and no journal is installed"
+ABANDONED: Final = "error:abandoned"
+"""The status of a turn that stayed open for so long that nobody is at it any more."""
+
+log = logging.getLogger("counterfoil.journal")
+
+
+def system_now_ms() -> int:
+    """Milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
+class TurnJournals:
+    """Begins turns and writes them into one journal, from a queue and a thread of its own unless ``mode`` says otherwise.
+
+    ``session_key`` makes the digests of sessions unguessable. ``synchronous`` waits for each event to be written, a
+    quarter of a second at most. Thread-safe; after a fork the child goes on with a queue of its own.
+    """
+
+    def __init__(
+        self,
+        journal: TurnJournal | None,
+        settings: JournalSettings | None = None,
+        *,
+        markers: ResultMarkers | None = None,
+        mode: Literal["queued", "synchronous"] = "queued",
+        capacity: int = CAPACITY,
+        session_key: bytes = b"",
+        now_ms: Callable[[], int] = system_now_ms,
+    ) -> None:
+        self.settings = settings or JournalSettings(enabled=True)
+        self.journal = journal
+        self.markers: ResultMarkers = markers or ResultMarkers()
+        self.writer: JournalWriter | None = None
+        self._session_key = session_key
+        self._now_ms = now_ms
+        if journal is not None:
+            self.writer = JournalWriter(journal, capacity=capacity, synchronous=mode == "synchronous")
+
+    # ---- starting ----
+
+    def check_start(self) -> None:
+        """To be called when the application starts: switched on without a journal is an ERROR in the log.
+
+        With ``strict`` it fails the start: raises ``ConfigInvalid``.
+        """
+        check_installed(self.settings, installed=self.journal is not None)
+
+    # ---- turns ----
+
+    def begin(
+        self,
+        agent: str,
+        *,
+        message: Any = None,
+        session: str | None = None,
+        decided: Mapping[str, Decided] | None = None,
+    ) -> TurnRecorder:
+        """A turn of this agent with its INTAKE; a no-op while the journal is off, or when it cannot be begun.
+
+        ``decided`` are approval requests of an earlier turn with what became of them: their events come first. Inside
+        a tool call of another turn this is a sub-agent's, which names its parent. Without ``session`` it has one of
+        its own that nothing else shares.
+        """
+        if not self.settings.enabled or self.writer is None:
+            return NO_TURN
+        try:
+            turn = self._begin(self.writer, agent, message, session)
+            for request, outcome in (decided or {}).items():
+                turn.approval_decided(request, outcome)
+        except Exception as error:  # noqa: BLE001 - whatever goes wrong here, no turn may feel it
+            report("a turn could not be journaled", error)
+            return NO_TURN
+        return turn
+
+    def _begin(self, writer: JournalWriter, agent: str, message: Any, session: str | None) -> TurnRecorder:
+        now_ms = self._now_ms()
+        turn_id = make_id("trn", now_ms, secrets.randbits(RANDOM_BITS))
+        # An agent whose name the chain cannot hold is refused here once, and not at every event (FORMAT 17).
+        turn_hash("0" * 64, turn_id, agent, 0, "INTAKE", None, "", now_ms)
+        place = TurnPlace(
+            turn_id=turn_id,
+            agent_id=agent,
+            tenant=current_tenant(),
+            session_hash=self.session_hash(session or turn_id),
+            writer=writer,
+            markers=self.markers,
+            now_ms=self._now_ms,
+        )
+        turn = TurnRecorder(place)
+        outer = current_turn()
+        turn.intake(message, parent=None if outer is None else outer.turn_id)
+        return turn
+
+    def session_hash(self, session: str) -> str:
+        """The digest under which the turns of a session are found."""
+        return session_digest(session, self._session_key)
+
+    def headers(self, turn: TurnRecorder) -> dict[str, str]:
+        """The headers of a response that say which turn it was; none while the journal is off."""
+        return {TURN_HEADER: turn.turn_id} if turn.enabled else {}
+
+    def abandon(self, older_than_ms: int, *, limit: int | None = None) -> list[str]:
+        """End turns that a crash left open and that nothing was added to for so long; their ids.
+
+        Each gets a COMMIT with ``error:abandoned``. If its own comes later after all, that one is its status.
+        """
+        if self.journal is None:
+            return []
+        now_ms = self._now_ms()
+        found = self.journal.open_turns(now_ms - older_than_ms, limit=limit or self.settings.max_list)
+        for last in found:
+            self.journal.append([_abandoned(last, now_ms)])
+        return [last.turn_id for last in found]
+
+    # ---- ending ----
+
+    def flush(self, timeout_s: float = FLUSH_S) -> bool:
+        """Wait until what was handed over is written; False when the time was over first."""
+        return self.writer is None or self.writer.flush(timeout_s)
+
+    def close(self, timeout_s: float = FLUSH_S) -> bool:
+        """Write what waits and close the journal; False when the time was over first. Also done when the process ends."""
+        return self.writer is None or self.writer.close(timeout_s)
+
+    @property
+    def lost(self) -> int:
+        """Events that could not be journaled, of all turns."""
+        return 0 if self.writer is None else self.writer.lost
+
+
+def _abandoned(last: TurnNote, now_ms: int) -> TurnNote:
+    return replace(
+        last,
+        type="COMMIT",
+        summary=summary({"status": Own(ABANDONED)}),
+        created_at_ms=now_ms,
+        payload_hash=None,
+    )
+
+
+def check_installed(settings: JournalSettings, *, installed: bool) -> None:
+    """The check at the start: raises ``ConfigInvalid`` when ``strict``, else logs an ERROR."""
+    if installed or not settings.enabled:
+        return
+    if settings.strict:
+        raise ConfigInvalid(
+            MISSING,
+            hint="install one with counterfoil.journal.install(...), or switch it off",
+            member="enabled",
+        )
+    log.error("%s: nothing is recorded", MISSING)

@@ -1,0 +1,208 @@
+"""The way from a turn to its journal: a bounded queue and one thread, so that no turn waits for a disk (DESIGN 8).
+
+A full queue drops the event and a journal that fails loses it; the next event of the same turn says how many are
+missing before it. What is queued is written before the process ends, as long as that takes no longer than a few seconds.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextvars
+import logging
+import os
+import threading
+import weakref
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import groupby
+from typing import Final
+
+from counterfoil.journal.contract import TurnJournal
+from counterfoil.journal.event import TurnNote
+from counterfoil.journal.summary import with_gap
+
+CAPACITY: Final = 4096
+"""Events that wait at most."""
+
+BATCH_MAX: Final = 256
+FLUSH_S: Final = 5.0
+"""How long the end of a process waits for what is queued."""
+
+IDLE_S: Final = 1.0
+"""How long the thread waits for more before it ends."""
+
+SYNCHRONOUS_S: Final = 0.25
+"""How long a synchronous event waits at most to be written. It stays queued, and the turn goes on."""
+
+log = logging.getLogger("counterfoil.journal")
+
+
+def report(what: str, error: BaseException) -> None:
+    """Log that something was not journaled, by the error's class: its text and trace could hold what was said."""
+    with suppress(Exception):
+        log.error("%s: %s", what, type(error).__name__)
+
+
+class TurnLane:
+    """What the events of one turn share on their way: the context they are written in, and how many were lost.
+
+    The context is the one in which the turn began (tenant, and whatever else a journal looks at), whichever thread
+    writes.
+    """
+
+    __slots__ = ("context", "lock", "lost")
+
+    def __init__(self) -> None:
+        self.context: contextvars.Context = contextvars.copy_context()
+        self.lock: threading.Lock = threading.Lock()
+        self.lost: int = 0
+
+    def lose(self, events: int) -> None:
+        """Events of this turn that nobody will find."""
+        with self.lock:
+            self.lost += events
+
+    def take_lost(self) -> int:
+        """How many were lost since this was last asked."""
+        with self.lock:
+            lost, self.lost = self.lost, 0
+        return lost
+
+
+_Queued = tuple[TurnLane, TurnNote, int]
+
+
+class JournalWriter:
+    """Writes notes into a journal from a thread of its own, which begins with the first one. Thread-safe.
+
+    No method but :meth:`flush` and :meth:`close` waits, and none raises what the journal raised: that is logged.
+    """
+
+    def __init__(
+        self,
+        journal: TurnJournal,
+        *,
+        capacity: int = CAPACITY,
+        synchronous: bool = False,
+        synchronous_s: float = SYNCHRONOUS_S,
+    ) -> None:
+        self.journal = journal
+        self.lost: int = 0
+        self._capacity = capacity
+        self._patience_s = synchronous_s if synchronous else 0.0
+        self._begin()
+        _WRITERS.add(self)
+
+    def _begin(self) -> None:
+        self._queue: deque[_Queued] = deque()
+        lock = threading.Lock()
+        self._more = threading.Condition(lock)
+        self._done = threading.Condition(lock)
+        self._working = False
+        self._closed = False
+        self._taken = 0
+        self._given = 0
+
+    def put(self, lane: TurnLane, note: TurnNote) -> bool:
+        """Hand an event over; False when the queue is full and it is lost."""
+        with self._more:
+            if not self._closed and len(self._queue) < self._capacity:
+                self._queue.append((lane, note, lane.take_lost()))
+                self._given += 1
+                self._wake()
+                if self._patience_s:
+                    mine = self._given
+                    self._done.wait_for(lambda: self._taken >= mine, self._patience_s)
+                return True
+            self.lost += 1
+        lane.lose(1)
+        return False
+
+    def flush(self, timeout_s: float = FLUSH_S) -> bool:
+        """Wait until everything handed over so far was written or given up; False when the time was over first."""
+        with self._done:
+            wanted = self._given
+            return self._done.wait_for(lambda: self._taken >= wanted, timeout_s)
+
+    def close(self, timeout_s: float = FLUSH_S) -> bool:
+        """Take nothing more, write what waits and close the journal; False when the time was over first. Idempotent."""
+        with self._more:
+            self._closed = True
+            self._more.notify()
+        done = self.flush(timeout_s)
+        if done:
+            try:
+                self.journal.close()
+            except Exception as error:  # noqa: BLE001 - whatever a journal raises, the process ends as it would
+                report("the turn journal could not be closed", error)
+        return done
+
+    # ---- the thread ----
+
+    def _wake(self) -> None:
+        if self._working:
+            self._more.notify()
+            return
+        threading.Thread(target=self._work, name="counterfoil-journal", daemon=True).start()
+        self._working = True
+
+    def _work(self) -> None:
+        """Write until nothing has come for a while; the next event begins a new thread."""
+        while True:
+            with self._more:
+                if not self._queue and not self._closed:
+                    self._more.wait(IDLE_S)
+                if not self._queue:
+                    self._working = False
+                    return
+                batch = [self._queue.popleft() for _ in range(min(BATCH_MAX, len(self._queue)))]
+            self.write(batch)
+
+    def write(self, batch: Sequence[_Queued]) -> None:
+        """Write a batch, turn by turn; what one turn's journal refuses does not hold up another's."""
+        for lane, group in groupby(sorted(batch, key=_turn_of), key=lambda queued: queued[0]):
+            queued = list(group)
+            notes = [replace(note, summary=with_gap(note.summary, gap)) for _, note, gap in queued]
+            earlier = lane.take_lost()
+            if earlier:
+                notes[0] = replace(notes[0], summary=with_gap(queued[0][1].summary, queued[0][2] + earlier))
+            try:
+                lane.context.copy().run(self.journal.append, notes)
+            except Exception as error:  # noqa: BLE001 - whatever a journal raises, no turn may feel it
+                self._lose(lane, len(notes), earlier + sum(gap for _, _, gap in queued), error)
+        with self._done:
+            self._taken += len(batch)
+            self._done.notify_all()
+
+    def _lose(self, lane: TurnLane, events: int, before: int, error: Exception) -> None:
+        lane.lose(events + before)
+        with self._done:
+            self.lost += events
+        report(f"{events} events of a turn could not be journaled", error)
+
+    def inherited(self) -> None:
+        """In the child of a fork: the thread, and what was queued, are the parent's."""
+        self._begin()
+
+
+def _turn_of(queued: _Queued) -> int:
+    return id(queued[0])
+
+
+_WRITERS: Final[weakref.WeakSet[JournalWriter]] = weakref.WeakSet()
+
+
+def _in_child() -> None:
+    for writer in list(_WRITERS):
+        writer.inherited()
+
+
+@atexit.register
+def _at_exit() -> None:
+    for writer in list(_WRITERS):
+        writer.close()
+
+
+os.register_at_fork(after_in_child=_in_child)

@@ -1,0 +1,148 @@
+"""Secrets of every kind, made up by the thousand, dressed up in Unicode and split by line breaks, never reach a summary."""
+
+from __future__ import annotations
+
+import random
+import re
+import unicodedata
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from counterfoil.journal.grapheme import may_cut
+from counterfoil.journal.redaction import redact, redact_name
+from counterfoil.journal.summary import SUMMARY_CHARACTERS_MAX, Said, summary
+
+LOWER = "abcdefghijklmnopqrstuvwxyz"
+ALNUM = LOWER + LOWER.upper() + "0123456789"
+KEY_HEADS = (
+    "sk-", "sk-ant-api03-", "sk_live_", "rk_test_", "ghp_", "gho_", "github_pat_", "glpat-", "xoxb-", "xoxp-",
+    "AKIA", "AIza", "hf_", "npm_", "ya29.", "whsec_", "SG.", "dop_v1_", "shpat_",
+)  # fmt: skip
+SCHEMES = ("Bearer ", "bearer ", "BEARER  ", "Authorization: Bearer ", "Basic ", "bearer: ")
+ASSIGNMENTS = (
+    "password=",
+    "api_key: ",
+    "API-KEY = ",
+    '"client_secret": "',
+    "pwd=",
+    "token=",
+    "aws_secret_access_key=",
+)
+BREAKS = ("\n", "\r\n", "\n  ", "\\\n", "\u2028", "\x85")
+NOTHING = ("\u200b", "\u200d", "\u00ad", "\u2060", "\ufeff", "\u202e")
+WORDS = ("the", "order", "was", "sent", "to", "Ines", "status", "is", "café", "退款", "résumé", "ok")
+
+
+def letters(alphabet, least, most):
+    """Letters by chance, as a machine makes a token: what is found is not made simpler, since AAAA is no secret."""
+
+    def made(seed, size):
+        chance = random.Random(seed)
+        return "".join(chance.choice(alphabet) for _ in range(size))
+
+    return st.builds(made, st.integers(0, 2**32), st.integers(least, most))
+
+
+def mixed(text):
+    """Whether a random token looks like one: a run of few kinds of letters is a word."""
+    return any(c.isdigit() for c in text) and any(c.isalpha() for c in text)
+
+
+@st.composite
+def emails(draw):
+    local = draw(letters(LOWER + "0123456789._+-éüß", 1, 20).filter(lambda text: text.strip("._+-")))
+    domain = draw(letters(LOWER + "ä-", 2, 12).filter(lambda text: text.strip("-")))
+    return f"{local}@{domain}.{draw(st.sampled_from(['com', 'org', 'co.in', 'example']))}"
+
+
+@st.composite
+def digits(draw):
+    runs = draw(st.lists(letters("0123456789", 3, 6), min_size=4, max_size=6))
+    return draw(st.sampled_from(["", " ", "-", ".", "\u0660"])).join(runs)
+
+
+opaque = letters(ALNUM, 20, 64).filter(mixed)
+base64ish = letters(ALNUM + "+/", 24, 88).filter(mixed).map(lambda text: text + "==")
+hexadecimal = letters("0123456789abcdef", 32, 64).filter(mixed)
+provider_keys = st.builds(
+    lambda head, tail: head + tail, st.sampled_from(KEY_HEADS), letters(ALNUM + "_-", 16, 60)
+)
+bearers = st.builds(
+    lambda head, tail: head + tail, st.sampled_from(SCHEMES), letters(ALNUM + "._~+/-", 8, 80)
+)
+assigned = st.builds(
+    lambda head, tail: head + tail, st.sampled_from(ASSIGNMENTS), letters(ALNUM + "!$%^*", 6, 24)
+)
+jwts = st.builds(lambda a, b, c: f"eyJ{a}.eyJ{b}.{c}", *(letters(ALNUM + "_-", 12, 40) for _ in range(3)))
+secrets = st.one_of(
+    emails(), digits(), opaque, base64ish, hexadecimal, provider_keys, bearers, assigned, jwts
+)
+
+
+def wide(text):
+    """The same in full-width forms, as a model may write it."""
+    return "".join(chr(ord(c) + 0xFEE0) if "!" <= c <= "~" else c for c in text)
+
+
+@st.composite
+def dressed(draw):
+    """A secret as found: with what draws nothing inside it, in full-width forms, or with a line break in the middle."""
+    secret = draw(secrets)
+    place = draw(st.integers(1, max(1, len(secret) - 1)))
+    form = draw(st.sampled_from(["plain", "wide", "invisible", "broken"]))
+    if form == "wide":
+        return secret, wide(secret)
+    if form == "invisible":
+        return secret, secret[:place] + draw(st.sampled_from(NOTHING)) + secret[place:]
+    if form == "broken":
+        return secret, secret[:place] + draw(st.sampled_from(BREAKS)) + secret[place:]
+    return secret, secret
+
+
+def core_of(secret):
+    """What nobody may read: the part behind a scheme, a name or a vendor's head."""
+    for head in (*SCHEMES, *ASSIGNMENTS):
+        secret = secret.removeprefix(head)
+    return secret
+
+
+def bare(text):
+    return re.sub(r"[\W_]", "", unicodedata.normalize("NFKC", text))
+
+
+def shows(text, secret):
+    """Whether six characters of the secret in a row, a third of a short one, can be read in the text."""
+    hidden, seen = bare(core_of(secret)), bare(text)
+    size = min(6, max(4, len(hidden) // 3))
+    return any(hidden[place : place + size] in seen for place in range(len(hidden) - size + 1))
+
+
+@settings(max_examples=600, deadline=None)
+@given(dressed(), st.sampled_from(WORDS), st.sampled_from(WORDS))
+def test_no_piece_of_a_secret_is_left(found, before, after):
+    secret, written = found
+    assert not shows(redact(f"{before} {written} {after}"), secret)
+
+
+@settings(max_examples=300, deadline=None)
+@given(dressed())
+def test_a_secret_that_stands_where_a_name_belongs_is_masked_too(found):
+    secret, written = found
+    assert not shows(redact_name(written), secret)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(max_size=600), st.integers(0, 3))
+def test_a_summary_is_one_line_of_240_characters_that_ends_between_graphemes(text, gap):
+    made = summary({"tool": text[:40], "reason": Said(text), "more": Said(text[::-1])}, gap=gap)
+    assert len(made) <= SUMMARY_CHARACTERS_MAX
+    assert len(made.splitlines()) <= 1
+    assert made == "" or may_cut(made + "x", len(made)) or not made.endswith("\u200d")
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.sampled_from(WORDS), min_size=1, max_size=12))
+def test_plain_words_stay_as_they_are(words):
+    text = " ".join(words)
+    assert redact(text) == text
