@@ -288,7 +288,7 @@ class TurnRecorder:
             )
             place.writer.put(place.lane, note)
         except Exception as error:  # noqa: BLE001 - whatever goes wrong here, no turn may feel it
-            place.lane.lose(1)
+            place.lane.drop()
             report("an event of a turn was not journaled", error)
 
 

@@ -52,23 +52,35 @@ class TurnLane:
     writes.
     """
 
-    __slots__ = ("context", "lock", "lost")
+    __slots__ = ("_dropped", "_failed", "_lock", "context")
 
     def __init__(self) -> None:
         self.context: contextvars.Context = contextvars.copy_context()
-        self.lock: threading.Lock = threading.Lock()
-        self.lost: int = 0
+        self._lock = threading.Lock()
+        self._dropped = 0
+        self._failed = 0
 
-    def lose(self, events: int) -> None:
-        """Events of this turn that nobody will find."""
-        with self.lock:
-            self.lost += events
+    def drop(self) -> None:
+        """An event was not handed over: the next one that is comes after a gap."""
+        with self._lock:
+            self._dropped += 1
 
-    def take_lost(self) -> int:
-        """How many were lost since this was last asked."""
-        with self.lock:
-            lost, self.lost = self.lost, 0
-        return lost
+    def take_dropped(self) -> int:
+        """How many were dropped since this was last asked."""
+        with self._lock:
+            dropped, self._dropped = self._dropped, 0
+        return dropped
+
+    def fail(self, events: int) -> None:
+        """Events were handed over and could not be written: the next one that is written comes after a gap."""
+        with self._lock:
+            self._failed += events
+
+    def take_failed(self) -> int:
+        """How many could not be written since this was last asked."""
+        with self._lock:
+            failed, self._failed = self._failed, 0
+        return failed
 
 
 _Queued = tuple[TurnLane, TurnNote, int]
@@ -109,7 +121,7 @@ class JournalWriter:
         """Hand an event over; False when the queue is full and it is lost."""
         with self._more:
             if not self._closed and len(self._queue) < self._capacity:
-                self._queue.append((lane, note, lane.take_lost()))
+                self._queue.append((lane, note, lane.take_dropped()))
                 self._given += 1
                 self._wake()
                 if self._patience_s:
@@ -117,7 +129,7 @@ class JournalWriter:
                     self._done.wait_for(lambda: self._taken >= mine, self._patience_s)
                 return True
             self.lost += 1
-        lane.lose(1)
+        lane.drop()
         return False
 
     def flush(self, timeout_s: float = FLUSH_S) -> bool:
@@ -164,20 +176,22 @@ class JournalWriter:
         """Write a batch, turn by turn; what one turn's journal refuses does not hold up another's."""
         for lane, group in groupby(sorted(batch, key=_turn_of), key=lambda queued: queued[0]):
             queued = list(group)
-            notes = [replace(note, summary=with_gap(note.summary, gap)) for _, note, gap in queued]
-            earlier = lane.take_lost()
-            if earlier:
-                notes[0] = replace(notes[0], summary=with_gap(queued[0][1].summary, queued[0][2] + earlier))
+            gaps = [gap for _, _, gap in queued]
+            gaps[0] += lane.take_failed()
+            notes = [
+                replace(note, summary=with_gap(note.summary, gap)) if gap else note
+                for (_, note, _), gap in zip(queued, gaps, strict=True)
+            ]
             try:
                 lane.context.copy().run(self.journal.append, notes)
             except Exception as error:  # noqa: BLE001 - whatever a journal raises, no turn may feel it
-                self._lose(lane, len(notes), earlier + sum(gap for _, _, gap in queued), error)
+                lane.fail(len(notes) + sum(gaps))
+                self._lose(len(notes), error)
         with self._done:
             self._taken += len(batch)
             self._done.notify_all()
 
-    def _lose(self, lane: TurnLane, events: int, before: int, error: Exception) -> None:
-        lane.lose(events + before)
+    def _lose(self, events: int, error: Exception) -> None:
         with self._done:
             self.lost += events
         report(f"{events} events of a turn could not be journaled", error)
