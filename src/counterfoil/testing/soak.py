@@ -1,4 +1,4 @@
-"""``python -m counterfoil.testing.soak``: writers killed at random, and faults at every write of an append.
+"""``python -m counterfoil.testing.soak``: writers killed at random, faults at every write, and effects that happen once.
 
 Ends with one summary line and exit code 0, or names each violation and exits 1. The seed it prints makes the
 same choices again; which instruction a signal hits is the machine's own chance.
@@ -15,10 +15,12 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from counterfoil.testing.effect_kills import Effects, run_effects
 from counterfoil.testing.kills import Tally, run_kills
 from counterfoil.testing.syscalls import Faults, run_faults, strace_path
 
 SECONDS = 60.0
+EFFECTS = 1000
 SHOWN_MAX = 20
 
 
@@ -44,27 +46,36 @@ class Progress:
         """How the fault injection goes."""
         self.say(f"{found.tried} faults tried at {found.points} points")
 
+    def effects(self, found: Effects) -> None:
+        """How the effects go."""
+        self.say(
+            f"{found.ended} of {found.count} effects ended, {found.killed} workers and {found.banks_killed} "
+            f"providers killed, {found.stopped} workers stopped"
+        )
 
-def soak(seconds: float, seed: int) -> int:
-    """Both parts, half of the time each (the second takes what one pass needs); the exit code."""
+
+def soak(seconds: float, seed: int, effects: int = EFFECTS) -> int:
+    """The three parts, a third of the time each (the last two take what one pass needs); the exit code."""
     progress = Progress()
     print(f"soak: seed {seed}, {seconds:g} s")
     with tempfile.TemporaryDirectory(prefix="counterfoil-soak-") as scratch:
-        killing, injecting = Path(scratch) / "kills", Path(scratch) / "faults"
-        killing.mkdir()
-        injecting.mkdir()
-        tally, problems = run_kills(killing, seconds / 2, seed, progress.kills)
+        killing, injecting, paying = (Path(scratch) / part for part in ("kills", "faults", "effects"))
+        for part in (killing, injecting, paying):
+            part.mkdir()
+        tally, problems = run_kills(killing, seconds / 3, seed, progress.kills)
         print(
             f"kills: {tally.kills} writers killed, {len(tally.acknowledged)} events acknowledged and found, "
             f"{tally.sent_again} units sent again, {tally.looks} looks"
         )
-        found = _inject(injecting, seconds / 2, seed, progress)
-        problems += found.problems
+        paid = run_effects(paying, seconds / 3, seed, effects, progress.effects)
+        print(paid)
+        found = _inject(injecting, seconds / 3, seed, progress)
+        problems += [*found.problems, *paid.problems]
     for problem in problems[:SHOWN_MAX]:
         print(f"violation: {problem}")
     print(
-        f"soak: {tally.kills} kills, {found.tried} faults at {found.points} points, {len(problems)} violations, "
-        f"seed {seed}"
+        f"soak: {tally.kills} kills, {found.tried} faults at {found.points} points, {paid.count} effects, "
+        f"{len(problems)} violations, seed {seed}"
     )
     return 1 if problems else 0
 
@@ -91,8 +102,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--seed", type=int, default=None, help="a seed printed before, to choose the same again"
     )
+    parser.add_argument(
+        "--effects", type=int, default=EFFECTS, help="how many effects (default: %(default)d)"
+    )
     told = parser.parse_args(arguments)
-    return soak(told.seconds, secrets.randbits(32) if told.seed is None else told.seed)
+    return soak(told.seconds, secrets.randbits(32) if told.seed is None else told.seed, told.effects)
 
 
 if __name__ == "__main__":

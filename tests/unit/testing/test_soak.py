@@ -1,10 +1,11 @@
-"""The soak command: what it prints and how it ends, with its two parts replaced by what a test says they found."""
+"""The soak command: what it prints and how it ends, with its parts replaced by what a test says they found."""
 
 from __future__ import annotations
 
 import pytest
 
 from counterfoil.testing import soak as soak_module
+from counterfoil.testing.effect_kills import Effects
 from counterfoil.testing.kills import Tally
 from counterfoil.testing.soak import main
 from counterfoil.testing.syscalls import Faults, Point, _in_order
@@ -12,8 +13,9 @@ from counterfoil.testing.syscalls import Faults, Point, _in_order
 
 @pytest.fixture
 def parts(monkeypatch):
-    """What the two parts are to have found."""
-    told = {"kills": [], "faults": Faults(points=26, tried=26)}
+    """What the parts are to have found."""
+    told = {"kills": [], "faults": Faults(points=26, tried=26), "effects": Effects(count=5)}
+    monkeypatch.setattr(soak_module, "run_effects", lambda *_: told["effects"])
     monkeypatch.setattr(
         soak_module, "run_kills", lambda *_: (Tally(kills=3, acknowledged={"a"}), told["kills"])
     )
@@ -28,12 +30,12 @@ def test_a_clean_soak_ends_with_a_summary_its_seed_and_nought(capsys):
     assert main(["--seconds", "1", "--seed", "7"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "soak: seed 7, 1 s"
-    assert lines[-1] == "soak: 3 kills, 26 faults at 26 points, 0 violations, seed 7"
+    assert lines[-1] == "soak: 3 kills, 26 faults at 26 points, 5 effects, 0 violations, seed 7"
 
 
-@pytest.mark.parametrize("part", ["kills", "faults"])
+@pytest.mark.parametrize("part", ["kills", "faults", "effects"])
 def test_a_violation_is_printed_and_ends_with_one(parts, capsys, part):
-    (parts["kills"] if part == "kills" else parts["faults"].problems).append("evt_x is lost")
+    (parts["kills"] if part == "kills" else parts[part].problems).append("evt_x is lost")
     assert main(["--seconds", "1"]) == 1
     assert "violation: evt_x is lost" in capsys.readouterr().out
 
