@@ -21,7 +21,7 @@ from counterfoil.keys.keyring import Keyring
 from counterfoil.store.contract import Store
 
 if TYPE_CHECKING:
-    from counterfoil.abc import Ids
+    from counterfoil.abc import ArtifactStore, Ids
     from counterfoil.client.ledger import Ledger
     from counterfoil.client.place import Parts
 
@@ -38,6 +38,7 @@ class Exhibit:
     keyring: Keyring
     ledger: Ledger | None = None
     keys_fault: str | None = None
+    artifacts: ArtifactStore | None = None
 
     def names(self, streams: Iterable[str]) -> dict[str, str]:
         """The names of conversations by stream id, as far as they can be read."""
@@ -74,7 +75,9 @@ def exhibit(face: Face) -> Iterator[Exhibit]:
             yield found
         return
     with ledger:
-        yield Exhibit(ledger.place, ledger.store, ledger.keyring, ledger)
+        vault = ledger.ports.vault
+        objects = vault.store if vault.usable else None
+        yield Exhibit(ledger.place, ledger.store, ledger.keyring, ledger, artifacts=objects)
 
 
 @contextmanager
@@ -85,7 +88,7 @@ def _parts(face: Face) -> Iterator[Exhibit]:
     parts, keys_fault = _opened(face, ids)
     try:
         keyring = Keyring(parts.key_store, parts.provider, face.clock, ids, face.tenant or face.config.tenant)
-        yield Exhibit(parts.place, parts.store, keyring, keys_fault=keys_fault)
+        yield Exhibit(parts.place, parts.store, keyring, keys_fault=keys_fault, artifacts=parts.artifacts)
     finally:
         parts.store.close()
         parts.key_store.close()

@@ -47,10 +47,11 @@ class Notice(NamedTuple):
 class Erasures:
     """What the certificates of one stream account for: fed with the ``data`` of its ``deletion.completed`` events."""
 
-    __slots__ = ("_keys", "_ranges")
+    __slots__ = ("_keys", "_objects", "_ranges")
 
     def __init__(self) -> None:
         self._keys: dict[str, str] = {}
+        self._objects: dict[str, str] = {}
         self._ranges: list[tuple[int, int, frozenset[str] | None, str]] = []
 
     def add(self, data: Mapping[str, Any]) -> None:
@@ -58,9 +59,15 @@ class Erasures:
         certificate = data["certificate"]
         if "key" in data:
             self._keys[data["key"]] = certificate
+        elif "object" in data:
+            self._objects[data["object"]] = certificate
         elif "from_sequence" in data:
             types = frozenset(data["types"]) if "types" in data else None
             self._ranges.append((data["from_sequence"], data["to_sequence"], types, certificate))
+
+    def object_certificate(self, sha256: str) -> str | None:
+        """The certificate under which this object of an artifact is gone, or None."""
+        return self._objects.get(sha256)
 
     def certificate(self, sequence: int, event_type: str, key: str) -> str | None:
         """The certificate under which the content of this event under this key is gone, or None."""

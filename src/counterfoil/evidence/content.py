@@ -44,11 +44,18 @@ class Certificates:
 
     def cover(self, key_id: str, sequence: int = 0, event_type: str = "") -> str | None:
         """The id of one that says that this content, or all under this key, is gone; None if there is none."""
+        return self._read().certificate(sequence, event_type, key_id)
+
+    def cover_object(self, sha256: str) -> str | None:
+        """The id of one that says that this object of an artifact is gone; None if there is none."""
+        return self._read().object_certificate(sha256)
+
+    def _read(self) -> Erasures:
         if self._erasures is None:
             self._erasures = Erasures()
             for header in self._headers():
                 self._erasures.add(header.data)
-        return self._erasures.certificate(sequence, event_type, key_id)
+        return self._erasures
 
     def _headers(self) -> Iterator[Header]:
         last, types = 0, frozenset({DELETED})

@@ -112,13 +112,16 @@ class Derived(msgspec.Struct, kw_only=True):
 
 
 class Counts(msgspec.Struct, kw_only=True):
-    """How much was looked at."""
+    """How much was looked at. ``artifacts`` are objects read and compared with their names, each once."""
 
     streams: int = 0
     events: int = 0
     records_by_digest: int = 0
     records_opened: int = 0
     records_erased: int = 0
+    artifacts: int = 0
+    artifacts_opened: int = 0
+    artifacts_erased: int = 0
     keys: int = 0
     rows_refolded: int = 0
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain as joined
 from typing import Final
 
+from counterfoil.abc.artifacts import ArtifactStore
 from counterfoil.core.catalogue import Registry
 from counterfoil.core.chain import Chain
 from counterfoil.core.examine import shown
 from counterfoil.core.genesis import Genesis, genesis_hash, parse_genesis
 from counterfoil.core.ids import is_id
 from counterfoil.errors import CounterfoilError, InvalidForm, StoreError, StreamNotFound, UnknownFormat
+from counterfoil.evidence.artifacts import ArtifactCheck
 from counterfoil.evidence.collector import Collector
 from counterfoil.evidence.content import Certificates, Records, StreamKeys
 from counterfoil.evidence.custody import Custody, Imported, imports
@@ -49,7 +52,6 @@ _CHOICES: Final = f"a level is one of {', '.join(LEVELS)}, a grade one of {', '.
 NEVER_COVERED: Final = (
     ("the order between streams, and feed positions", "each stream is a chain of its own"),
     ("search and statistics", "they are derived from events and can be made again"),
-    ("artifacts", "this version keeps none"),
 )
 
 
@@ -65,6 +67,7 @@ def verify(
     registry: Registry | None = None,
     key_store_id: str | None = None,
     keys_fault: str | None = None,
+    artifacts: ArtifactStore | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Report:
     """Check a ledger, or some of its streams, from one snapshot; faults are named and the scan goes on.
@@ -72,7 +75,8 @@ def verify(
     ``level`` says how deep: ``chain`` (hashes, shape, columns), ``digests`` (each stored record too) or ``content``
     (each record opened and its commitment recomputed, as far as keys are at hand). ``rows`` refolds derived rows.
     ``key_store_id`` is the key store that the caller knows the ledger by; what ``system/keys`` names is compared
-    anyway. ``keys_fault`` says what is wrong with a key store that could not even be opened. ``progress`` is told the number of events looked at so far. Memory stays below 80 MB at any size.
+    anyway. ``keys_fault`` says what is wrong with a key store that could not even be opened. ``artifacts`` is where the objects of artifacts lie: from ``digests``
+    on each is read. ``progress`` is told the number of events looked at so far. Memory stays below 80 MB at any size.
 
     Raises StreamNotFound for a stream asked for that is not there, InvalidForm for an unknown level or grade, and
     StoreError when the store cannot be read; damage below the level of records is ``StoreCorrupt``.
@@ -81,6 +85,7 @@ def verify(
         raise InvalidForm(_CHOICES, hint="choose one of them", level=str(level), require=str(require))
     with store.snapshot() as reader:
         work = _Verification(reader, store.ledger_id, keyring, level, registry or Registry(), progress)
+        work.look_at_artifacts(artifacts)
         chosen = None if streams is None else frozenset(streams)
         check = RowCheck(reader, features, keyring, work.scope.collector) if rows else None
         try:
@@ -126,12 +131,19 @@ class _Verification:
         self._keyring = keyring
         self._level: Level = level
         self.scope = Scope(registry, Collector(), Counts(), Shapes(registry), progress=progress)
+        self._artifacts: ArtifactCheck | None = None
         self._imports: dict[str, list[Imported]] | None = None
         self._named_keys: set[str] = set()
         self._tenants: set[str] = set()
         self._untrusted: set[str] = set()
         self._configs: set[str] = set()
         self._key_records: list[Genesis] = []
+
+    def look_at_artifacts(self, store: ArtifactStore | None) -> None:
+        """Check artifacts too, in this store; None if nobody knows where they lie, which the report then says."""
+        self._artifacts = ArtifactCheck(
+            store, self._keyring, self._level, self.scope.collector, self.scope.counts
+        )
 
     # ---- streams -------------------------------------------------------------------------------------------------
 
@@ -212,19 +224,21 @@ class _Verification:
             head,
         )
         custody = None if genesis is None else Custody(self._ledger_id, genesis, self.scope.collector)
-        records = self._records(stored, name, genesis)
+        certificates = Certificates(self._reader, stored.stream_id)
+        records = self._records(name, genesis, certificates)
+        check = self._artifacts
+        storing = None if check is None else partial(check.take, genesis=genesis, certificates=certificates)
         stream_key = None if genesis is None else genesis.key
-        StreamWalk(self.scope, name, stream_key, chain, records, custody).run(pages)
+        StreamWalk(self.scope, name, stream_key, chain, records, custody, storing).run(pages)
         chain.finish()
         if custody is not None:
             known = None if custody.home == self._ledger_id else self._known_imports()
             custody.finish(chain.order.last, chain.order.tips, known)
 
-    def _records(self, stored: StoredStream, name: str, genesis: Genesis | None) -> Records | None:
+    def _records(self, name: str, genesis: Genesis | None, certificates: Certificates) -> Records | None:
         if self._level == "chain":
             return None
         collector = self.scope.collector
-        certificates = Certificates(self._reader, stored.stream_id)
         keys = None
         if self._level == "content" and genesis is not None:
             keys = StreamKeys(genesis, self._keyring, certificates, collector, self._named_keys)

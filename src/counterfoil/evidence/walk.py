@@ -9,6 +9,7 @@ from typing import Final
 from counterfoil.core.catalogue import Registry
 from counterfoil.core.chain import ADOPTED, Chain
 from counterfoil.core.examine import Examined, Stored
+from counterfoil.evidence.artifacts import STORING
 from counterfoil.evidence.collector import Collector
 from counterfoil.evidence.content import DELETED, Records, parts_of
 from counterfoil.evidence.custody import Custody
@@ -53,7 +54,8 @@ class Scope:
 class StreamWalk:
     """Checks the events of one stream, given in the order of their sequence column.
 
-    ``records`` is None when records are not looked at or the genesis that rules them cannot be read.
+    ``records`` is None when records are not looked at or the genesis that rules them cannot be read. ``storing`` is told
+    of each event that stored an artifact.
     """
 
     def __init__(
@@ -64,12 +66,14 @@ class StreamWalk:
         chain: Chain,
         records: Records | None,
         custody: Custody | None,
+        storing: Callable[[RawEvent], None] | None = None,
     ) -> None:
         self._chain = chain
         self._scope = scope
         self._stream_id = stream_id
         self._records = records
         self._custody = custody
+        self._storing = storing
         self._recogniser = Recogniser(scope.shapes, stream_id, stream_key)
         self._clock_ms = -1
         self._position: object = _NOWHERE
@@ -78,7 +82,12 @@ class StreamWalk:
         """Walk every row. An event has one row for each of its records, or one without."""
         for page in pages:
             self._scope.records_seen += len(page) - [row[8] for row in page].count(None)
-            self._walk(*self._events(page))
+            events, further = self._events(page)
+            self._walk(events, further)
+            if self._storing is not None:
+                for row in events:
+                    if row[3] in STORING:
+                        self._storing(row)
             self._scope.tell()
         if self._records is not None:
             self._records.close()

@@ -39,7 +39,14 @@ def check_truth(ledger: Ledger) -> dict[str, Effect]:
 
 def _check_verifies(ledger: Ledger) -> None:
     """Every byte is as it was written, and every derived row is what its events give."""
-    report = verify(ledger.store, ledger.keyring, FEATURES, registry=ledger.registry)
+    vault = ledger.ports.vault
+    report = verify(
+        ledger.store,
+        ledger.keyring,
+        FEATURES,
+        registry=ledger.registry,
+        artifacts=vault.store if vault.usable else None,
+    )
     assert not report.findings, f"verify found {report.findings}"
     mismatched = [table for table in report.derived if table.state == "mismatched"]
     assert not mismatched, f"rows differ from their events: {mismatched}"

@@ -173,6 +173,11 @@ def _covered(body: _Body, report: Report) -> None:
     body.row("records opened", count(counts.records_opened))
     if counts.records_erased:
         body.row("records erased", count(counts.records_erased), "under certificates")
+    if counts.artifacts:
+        said = f"read and compared with their names; {count(counts.artifacts_opened)} opened"
+        body.row("artifacts", count(counts.artifacts), said)
+    if counts.artifacts_erased:
+        body.row("artifacts erased", count(counts.artifacts_erased), "under certificates")
     body.row("keys", count(counts.keys), _keys_note(report))
     _derived(body, report)
 

@@ -102,6 +102,7 @@ def _verify(
             registry=None if found.ledger is None else found.ledger.registry,
             key_store_id=found.recorded_key_store(),
             keys_fault=found.keys_fault,
+            artifacts=found.artifacts,
             progress=lambda done: progress.at(done, total),
         )
 
