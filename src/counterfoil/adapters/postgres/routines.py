@@ -14,7 +14,9 @@ from counterfoil.store.rows import VERSION_COLUMN, TableSpec
 IDLE_MS: Final = 15_000
 """A writer that falls asleep in its transaction loses it, so that its locks do not stay behind."""
 
-BY_INDEX: Final = "SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off"
+BY_INDEX: Final = (
+    "SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off"
+)
 """Everything here is found by a key. A plan that a session makes while a table is small reads all of it, and would be kept
 while the table grows, until the table is analyzed. Ruled-out plans look so dear to older servers that they would
 compile the statement before they run it, which takes a hundred times as long as the statement."""
