@@ -1,4 +1,4 @@
-"""Stopping agents: levers that hold a tool, a tenant or the whole ledger (DESIGN 7)."""
+"""Stopping agents: levers that hold a tool, a tenant or the whole ledger, and runs cancelled from outside (DESIGN 7)."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ from counterfoil.client.handle import Handle
 from counterfoil.client.ports import LedgerPorts
 from counterfoil.client.streams import system_stream_id
 from counterfoil.core.forms import time_text
+from counterfoil.core.ids import is_id
 from counterfoil.effects.holding import Command, LeverMoved, move_lever
 from counterfoil.effects.lever import HELD, LEVERS, LeverScope
-from counterfoil.errors import InvalidForm
+from counterfoil.errors import InvalidForm, RunNotFound
 from counterfoil.flow.drafting import Person
 from counterfoil.flow.drive import drive
 from counterfoil.flow.event import Event
 from counterfoil.flow.requests import Events
+from counterfoil.runtime.cancel import Cancelled, cancel_run
+from counterfoil.runtime.rows import RUNS
 from counterfoil.store.contract import Store
 from counterfoil.store.rows import Row
 
@@ -78,7 +81,7 @@ def _held(ports: LedgerPorts, row: Row) -> HeldLever:
 
 
 class Stopping(Handle):
-    """The levers of a ledger."""
+    """What people stop from outside: everything that is held, and single runs."""
 
     def hold(
         self, tool: str | None = None, *, by: str, reason: str, everywhere: bool = False
@@ -101,12 +104,33 @@ class Stopping(Handle):
         """The levers of this tenant that are held, with who pulled them and why."""
         return held_levers(self.ports)
 
+    def cancel(self, run_id: str, *, by: str, reason: str) -> Cancelled:
+        """End a run from outside, as the named person ``by``; it ends as ``cancelled``.
+
+        A worker that holds it ends it at its next call: an effect under way is never aborted, and no other one is sent
+        after this returns. A run that waits, or whose worker is gone, ends here. Cancelling again changes nothing.
+        Raises ``RunNotFound``, ``RunEnded`` or ``InvalidForm``.
+        """
+        self.check_writable()
+        _check_said(by, reason)
+        row = self.store.get(RUNS, (run_id,)) if is_id(run_id, "run") else None
+        if row is None or row["tenant"] != self.tenant:
+            raise RunNotFound(
+                f"there is no run {run_id} in {self.place}",
+                hint="`counterfoil ls runs` lists them",
+                run_id=run_id,
+            )
+        person = Person(self.ports.subject_key(str(row["stream_id"]), by), by)
+        flow = cancel_run(self.ports, run_id, owner=self.owner, person=person, reason=reason)
+        done = drive(flow, self.ports)
+        self._heartbeat.cancel(run_id)
+        return done
+
     def _move(
         self, command: Command, tool: str | None, by: str, reason: str, *, everywhere: bool
     ) -> list[LeverMoved]:
         self.check_writable()
-        if not by.strip() or not reason.strip():
-            raise InvalidForm("by and reason say who and why; neither may be empty", argument="by")
+        _check_said(by, reason)
         if not everywhere:
             scope: LeverScope = "tenant" if tool is None else "tool"
             return [_moved(self.ports, command, scope, tool or "", by, reason)]
@@ -123,6 +147,11 @@ class Stopping(Handle):
             return self.ports
         ports = self.ports
         return keys_and_ports(self._parts, tenant, None, ports.clock, ports.ids, self.registry)[1]
+
+
+def _check_said(by: str, reason: str) -> None:
+    if not by.strip() or not reason.strip():
+        raise InvalidForm("by and reason say who and why; neither may be empty", argument="by")
 
 
 def _moved(

@@ -84,6 +84,7 @@ _ROWS: Final[tuple[tuple[str, str, str], ...]] = (
     ("run.claimed", "fencing_token n, previous_token n, cause {resume,takeover,recovery}", "host, process"),
     ("run.suspended", f"cause {_RUN_CAUSE}, waits_for ids", "note"),
     ("run.resumed", f"cause {_RUN_CAUSE}, waits_for ids", "note"),
+    ("run.cancel_requested", "", "reason; the person's name under their own key"),
     (
         "run.finished",
         f"terminal {_TERMINAL}, steps n, calls n, input_tokens n, output_tokens n, cost? decimal, currency?",
@@ -134,7 +135,8 @@ _ROWS: Final[tuple[tuple[str, str, str], ...]] = (
     ),
     (
         "policy.evaluated",
-        "effect_id id:eff, policy, revision, outcome {allow,constrain,deny,ask}, rules labels, binding h",
+        "effect_id id:eff, policy, revision, outcome {allow,constrain,deny,ask}, rules labels, binding h,"
+        " enforced? bool",
         "inputs, reasons",
     ),
     (

@@ -190,7 +190,8 @@ def _intention(work: Work) -> events.Intention:
 
 def append(scope: RunScope, drafts: tuple[Draft, ...], *guards: Guard) -> Append:
     """The request that records these for the run, under its fencing token."""
-    return Append(UnitDraft((Entry(scope.stream_id, drafts, token=scope.token),), guards))
+    unit = UnitDraft((Entry(scope.stream_id, drafts, token=scope.token),), guards)
+    return Append(unit, noted=scope.outside.noted)
 
 
 def send(work: Work) -> Flow[tuple[Verdict, Draft]]:
@@ -203,7 +204,7 @@ def send(work: Work) -> Flow[tuple[Verdict, Draft]]:
     began = scope.ports.now_ms()
     # What is left of the time that the intention promised; a slow append does not move the deadline.
     left_ms = work.deadline_ms - began
-    if work.handle.left or left_ms <= 0:
+    if work.handle.left or left_ms <= 0 or scope.cancelled() is not None:
         yield from _never_sent(work)
     assert work.ready is not None, "an attempt is intended before it is made"
     arguments, work.ready = tool.parameters.arguments_for_call(work.ready, work.key), None
@@ -291,13 +292,15 @@ def _interrupted(work: Work, result: Raised, observation: Draft) -> Flow[None]:
 
 
 def _never_sent(work: Work) -> Flow[None]:
-    """The caller was cancelled, or time ran out, while the intention was written: nothing was sent, for certain."""
-    why = (
-        "its caller was cancelled"
-        if work.handle.left
-        else "its deadline passed while the intention was recorded"
-    )
+    """Caller or run was cancelled, or time ran out, while the intention was written: nothing was sent, for certain."""
+    cancelled = work.scope.cancelled()
+    if work.handle.left:
+        why = "its caller was cancelled"
+    elif cancelled is not None:
+        why = "its run was cancelled"
+    else:
+        why = "its deadline passed while the intention was recorded"
     error = NotDone(f"{work.tool.name}: {why} before the call was made")
     verdict = Verdict("failed", {"error": error_content(error)}, NEVER_SENT, None, error)
     yield from observe(work, verdict, events.observed(work.scope, work.latest, verdict))
-    raise asyncio.CancelledError if work.handle.left else error
+    raise asyncio.CancelledError if work.handle.left else cancelled or error

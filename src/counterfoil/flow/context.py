@@ -17,7 +17,9 @@ from counterfoil.core.event import Draft, Part
 from counterfoil.core.forms import time_text
 from counterfoil.errors import Fenced, LeaseLost, NoRun, RunCancelled, RunClosed, RunSuspended
 from counterfoil.flow.event import Event
+from counterfoil.flow.outside import CANCELLING, Outside
 from counterfoil.flow.ports import Ports
+from counterfoil.flow.requests import Events
 from counterfoil.store.unit import Lease
 
 T = TypeVar("T")
@@ -36,8 +38,8 @@ class RunScope:
 
     ``history`` is what the ledger already held of this run when it was entered, in order; ``part`` gives feature
     packages a place of their own for what they make of it. ``terminal`` is set when the run has ended and only its
-    record is handed out; ``deadline_ms`` is when the run may start nothing more. All methods may be called from any
-    thread.
+    record is handed out; ``deadline_ms`` is when the run may start nothing more, ``seen`` the sequence of the last event
+    that this entry has recorded. All methods may be called from any thread.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class RunScope:
         terminal: str | None = None,
         deadline_ms: int | None = None,
         policy: Policy | None = None,
+        seen: int | None = None,
     ) -> None:
         self.ports = ports
         self.stream_id = stream_id
@@ -64,11 +67,13 @@ class RunScope:
         self.terminal = terminal
         self.deadline_ms = deadline_ms
         self.policy: Policy | None = policy
+        self.outside: Outside = Outside(stream_id, seen)
         self.actor: Mapping[str, str] = {"type": "agent", "id": agent} | (
             {"identity_version": agent_version} if agent_version else {}
         )
         self._lease = lease
         self._latch: BaseException | None = None
+        self._cancelled: RunCancelled | None = None
         self._closed = False
         self._occurrences: Counter[tuple[str, str, str]] = Counter()
         self._returned: dict[tuple[str, str, str], set[int]] = {}
@@ -93,6 +98,8 @@ class RunScope:
             )
         if self._latch is not None and not (approved and _waits_for_approval(self._latch)):
             raise self._latch
+        if self.outside.unlooked is not None:
+            self.check_cancelled()
         if self.deadline_ms is not None and self.ports.now_ms() >= self.deadline_ms:
             raise self.latch(
                 RunCancelled(f"the deadline of run {self.run_id} has passed", terminal="timeout")
@@ -115,6 +122,30 @@ class RunScope:
             if self._latch is None:
                 self._latch = reason
             return self._latch
+
+    # ---- did somebody cancel it? ----
+
+    def cancelled(self) -> RunCancelled | None:
+        """What was recorded outside to end this run; read only when somebody else has appended to the conversation."""
+        after, up_to = self.outside.unlooked, self.outside.seen
+        if self._cancelled is None and after is not None:
+            said = self.ports.read(Events(self.stream_id, after, CANCELLING, self.run_id, 1))
+            if said:
+                self.cancel()
+            self.outside.looked(after, up_to)
+        return self._cancelled
+
+    def check_cancelled(self) -> None:
+        """Raise ``RunCancelled`` if somebody outside has cancelled the run."""
+        if (cancelled := self.cancelled()) is not None:
+            raise cancelled
+
+    def cancel(self) -> None:
+        """Somebody outside has recorded that this run is to end; it does at its next call."""
+        with self._condition:
+            if self._cancelled is None:
+                self._cancelled = RunCancelled(f"run {self.run_id} was cancelled from outside")
+            self.latch(self._cancelled)
 
     def suspend(self, message: str, *, cause: str, waits_for: tuple[str, ...] = ()) -> BaseException:
         """Latch a :class:`counterfoil.errors.RunSuspended` and return what to raise.

@@ -30,6 +30,7 @@ from counterfoil.flow.requests import (
     TimedOut,
     Wait,
 )
+from counterfoil.store.unit import Claimed, Receipt
 
 T = TypeVar("T")
 
@@ -115,7 +116,7 @@ async def adrive(flow: Flow[T], ports: Ports) -> T:
 def _answer(request: Request, ports: Ports) -> Any:
     match request:
         case Append():
-            return ports.append(request.unit, request.claim)
+            return _noted(request, ports.append(request.unit, request.claim))
         case Read():
             return ports.read(request.query)
         case Call():
@@ -133,7 +134,7 @@ def _answer(request: Request, ports: Ports) -> Any:
 async def _aanswer(request: Request, ports: Ports) -> Any:
     match request:
         case Append():
-            return await ports.aappend(request.unit, request.claim)
+            return _noted(request, await ports.aappend(request.unit, request.claim))
         case Read():
             return await ports.aread(request.query)
         case Call():
@@ -147,6 +148,12 @@ async def _aanswer(request: Request, ports: Ports) -> Any:
             return _local(request, ports)
         case _:
             assert_never(request)
+
+
+def _noted(request: Append, answer: Receipt | Claimed) -> Receipt | Claimed:
+    if request.noted is not None:
+        request.noted(answer)
+    return answer
 
 
 def _local(request: Now | NewId | Random, ports: Ports) -> Any:

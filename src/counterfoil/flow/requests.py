@@ -54,10 +54,14 @@ class ClaimSpec:
 
 @frozen
 class Append:
-    """Record a unit. Answer: ``Receipt``, or ``Claimed`` with ``claim``. A refusal is thrown into the flow."""
+    """Record a unit. Answer: ``Receipt``, or ``Claimed`` with ``claim``. A refusal is thrown into the flow.
+
+    ``noted`` is told the answer first.
+    """
 
     unit: UnitDraft
     claim: ClaimSpec | None = None
+    noted: Callable[[object], None] | None = None
 
 
 # ---- read --------------------------------------------------------------------------------------------------------

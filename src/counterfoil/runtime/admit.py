@@ -45,7 +45,7 @@ from counterfoil.runtime.spec import RunSpec, worker
 from counterfoil.runtime.state import RUNNING, SUSPENDED, RunState
 from counterfoil.runtime.waiting import waiting
 from counterfoil.store.rows import Guard, RowIs
-from counterfoil.store.unit import Lease
+from counterfoil.store.unit import Claimed, Lease
 
 TRIES_MAX = 64
 """How often a decision is taken anew because the world moved between looking and claiming."""
@@ -66,6 +66,8 @@ class Entered:
     lease: Lease | None
     history: Sequence[Event] = ()
     terminal: str | None = None
+    sequence: int | None = None
+    """Of the last event that this entry recorded."""
 
 
 def enter(ports: Ports, spec: RunSpec, owner: str) -> Flow[Entered]:
@@ -129,7 +131,7 @@ def _start(desk: Desk, park: RunState | None) -> Flow[Entered]:
     parked_ = yield from desk.parking(park)
     drafts = [*opened, *accepted, *parked_, desk.started(run_id, desk.seen.token + 1)]
     claimed = yield from desk.claim(drafts, [*guards, *more, *_still_running(park)])
-    return Entered(desk.stream_id, run_id, desk.admission_id, claimed.lease)
+    return Entered(desk.stream_id, run_id, desk.admission_id, claimed.lease, sequence=_last(claimed))
 
 
 def _resume(desk: Desk, decision: Resume) -> Flow[Entered]:
@@ -149,7 +151,12 @@ def _resume(desk: Desk, decision: Resume) -> Flow[Entered]:
     history = yield from _history(desk, run)
     claimed = yield from desk.claim(drafts, guards)
     history += yield from _history(desk, run, history[-1].sequence if history else 0)
-    return Entered(desk.stream_id, run.run_id, desk.seen.admission_id, claimed.lease, history)
+    admission_id = desk.seen.admission_id
+    return Entered(desk.stream_id, run.run_id, admission_id, claimed.lease, history, sequence=_last(claimed))
+
+
+def _last(claimed: Claimed) -> int | None:
+    return None if claimed.receipt is None else claimed.receipt.positions[-1].sequence
 
 
 def _history(desk: Desk, run: RunState, after: int = 0) -> Flow[list[Event]]:
@@ -194,7 +201,7 @@ def _supersede(desk: Desk, old: RunState) -> Flow[Entered]:
         # The claim needs a free lease. Until it is made the old worker may still append, which does no harm.
         desk.ports.release(desk.seen.lease)
     claimed = yield from desk.claim(drafts, [*guards, *_still_running(old)])
-    return Entered(desk.stream_id, run_id, desk.admission_id, claimed.lease)
+    return Entered(desk.stream_id, run_id, desk.admission_id, claimed.lease, sequence=_last(claimed))
 
 
 def _still_running(run: RunState | None) -> list[Guard]:

@@ -117,6 +117,7 @@ def ask_flow(scope: RunScope, asked: Question) -> Flow[Response]:
     with scope.in_flight(attempt.step_id), attempted(scope, attempt):
         started, requested = _before(scope, asked, attempt, call_id)
         yield from record(scope, started, requested)
+        scope.check_cancelled()
         request = _request(scope, asked, attempt, call_id)
         answer: CallResult = yield Call(asked.name, inside(identity, asked.model), (request,))
         sent = Sent(asked, attempt, call_id, requested.event_id)

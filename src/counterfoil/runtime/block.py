@@ -79,6 +79,7 @@ def make_scope(
         terminal=entered.terminal,
         deadline_ms=host.ports.now_ms() + round((deadline_s or 0) * 1000) if live else None,
         policy=host.policy,
+        seen=entered.sequence,
     )
 
 
@@ -176,6 +177,14 @@ def _closing(scope: RunScope, error: BaseException | None) -> _Closing:
 
 
 def _left_flow(scope: RunScope, closing: _Closing, ending: Ending) -> Flow[Left | None]:
+    left = yield from _recorded(scope, closing, ending)
+    if isinstance(left, Waits) and (cancelled := scope.cancelled()) is not None:
+        # Cancelled while it was put to rest: nobody would end it then. Its doubt stays and is recovered.
+        return (yield from end_flow(scope, cancelled.terminal, error=cancelled))
+    return left
+
+
+def _recorded(scope: RunScope, closing: _Closing, ending: Ending) -> Flow[Left | None]:
     match closing.reason:
         case LeaseLost():
             return None
@@ -213,6 +222,8 @@ def _tell(spec: RunSpec, scope: RunScope, closing: _Closing, left: Left | None) 
         raise waiting(scope.run_id, left.waits_for, left.cause, place=spec.place, why=why) from (
             error if covered else reason
         )
+    if isinstance(reason, RunSuspended) and isinstance(left, Ended):
+        reason = scope.cancelled() or reason
     if isinstance(reason, RunCancelled) and left is not None:
         raise _stopped(reason) from (error or reason)
     if error is None and reason is not None:

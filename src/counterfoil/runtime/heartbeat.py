@@ -43,6 +43,13 @@ class Heartbeat:
             if not self._scopes:
                 self._changed.notify_all()
 
+    def cancel(self, run_id: str) -> None:
+        """A run of this handle was cancelled on record: it need not wait until it notices."""
+        with self._changed:
+            scopes = [scope for scope in self._scopes if scope.run_id == run_id]
+        for scope in scopes:
+            scope.cancel()
+
     def stop(self) -> None:
         """Keep no lease any more: the handle is closed."""
         with self._changed:

@@ -35,7 +35,7 @@ def record(scope: RunScope, *drafts: Draft, expected: Expected = ANY) -> Flow[Re
     """Append in one unit and wait until it is durable. Raises ``LeaseLost`` when another worker owns the run now."""
     entry = Entry(scope.stream_id, drafts, expected=expected, token=scope.token)
     try:
-        receipt: Receipt = yield Append(UnitDraft((entry,)))
+        receipt: Receipt = yield Append(UnitDraft((entry,)), noted=scope.outside.noted)
     except Fenced as lost:
         raise scope.latch(scope.lost()) from lost
     return receipt

@@ -23,6 +23,7 @@ ENTRY_TYPES = COUNTED_TYPES | frozenset(
     {
         "provider.failed",
         "run.claimed",
+        "run.cancel_requested",
         "run.finished",
         "decision.proposed",
         "policy.evaluated",

@@ -21,6 +21,7 @@ from counterfoil.errors.base import text_of
 from counterfoil.flow.context import RunScope, ScopeToken, enter_scope, leave_scope
 from counterfoil.flow.drive import adrive, drive
 from counterfoil.flow.lanes import begin_main_lane
+from counterfoil.flow.outside import CANCELLING
 from counterfoil.flow.requests import Flow
 from counterfoil.runtime import inputs
 from counterfoil.runtime.admit import Entered, enter
@@ -356,6 +357,8 @@ class Run:
             content = {} if finished is None else finished.content_or_none() or {}
             self._output = from_json(content.get("output"))
         else:
+            if any(event.type in CANCELLING for event in entered.history):
+                scope.cancel()
             self._host.heartbeat.add(scope)
             self._watched = WATCH.begin(self._task)
         self._scope = scope

@@ -65,6 +65,7 @@ def step_flow(
     with scope.in_flight(attempt.step_id), attempted(scope, attempt):
         named = {} if attempt.shown == name else {"name": name}
         yield from record(scope, started_draft(scope, attempt, {"input": given, **named}))
+        scope.check_cancelled()
         answer: CallResult = yield Call(name, inside(identity, fn), args, dict(kwargs))
         return (yield from _end(scope, attempt, answer))
 

@@ -1,4 +1,4 @@
-"""What a lever does and holds, for people."""
+"""What a lever does and holds, and what became of a cancelled run, for people."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from counterfoil.cli.render.table import Column, table
 from counterfoil.cli.render.times import duration, moment, plural
 from counterfoil.client.stopping import HeldLever
 from counterfoil.effects.holding import LeverMoved
+from counterfoil.runtime.cancel import Cancelled
 from counterfoil.store.rows import Row
 
 
@@ -59,3 +60,21 @@ def _held(lever: HeldLever, now_ms: int) -> list[Line]:
         gone if lever.by is None else Line(marked(lever.by)),
         gone if lever.reason is None else Line(marked(lever.reason)),
     ]
+
+
+def cancelled_lines(done: Cancelled, doubt: Sequence[Row], option: str) -> Iterator[Line]:
+    """What became of the run, and which of its effects are still open."""
+    already = " already" if done.repeated else ""
+    if done.done == "ended":
+        yield Line(Span("✓ ", "good"), Span(done.run_id, "strong"), f" is cancelled{already}")
+    else:
+        yield Line(
+            Span("… ", "wait"),
+            Span(done.run_id, "strong"),
+            f" is asked{already} to end, and does at its next call",
+        )
+    if doubt:
+        yield Line(
+            f"  {plural(len(doubt), 'effect')} of it under way, in doubt or in review: ",
+            Span(f"counterfoil recover {done.run_id}{option}", "quiet"),
+        )

@@ -1,0 +1,209 @@
+"""Cancelling a run from outside: asked of a worker that is alive, carried out where there is none (DESIGN 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from counterfoil.approvals.standing import open_approvals
+from counterfoil.core.event import Draft, Part
+from counterfoil.core.values import to_json
+from counterfoil.errors import (
+    Fenced,
+    GuardFailed,
+    LeaseHeld,
+    RunEnded,
+    RunNotFound,
+    StoreBusy,
+    WrongSequence,
+)
+from counterfoil.flow.context import LEASE_TTL_MS
+from counterfoil.flow.drafting import Person
+from counterfoil.flow.event import Event
+from counterfoil.flow.outside import CANCELLING
+from counterfoil.flow.ports import Ports
+from counterfoil.flow.requests import (
+    Append,
+    ClaimSpec,
+    Entry,
+    Events,
+    Flow,
+    HeadOf,
+    NewId,
+    Now,
+    Read,
+    RowOf,
+    Rows,
+    UnitDraft,
+)
+from counterfoil.runtime import events, rows
+from counterfoil.runtime.events import Said
+from counterfoil.runtime.owner import is_gone
+from counterfoil.runtime.resume import COUNTED_TYPES, tally_of
+from counterfoil.runtime.spec import worker
+from counterfoil.runtime.state import DEFERRED, FINISHED, RUNNING
+from counterfoil.store.rows import Row, RowIs
+from counterfoil.store.unit import Claimed, Head, at
+
+TRIES_MAX: Final = 64
+"""How often cancelling looks again because the conversation moved between reading and writing."""
+
+_MOVED = (Fenced, LeaseHeld, GuardFailed, WrongSequence)
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """What became of a run that was cancelled. ``repeated``: it had been before, and nothing was written.
+
+    ``done`` is ``ended``, or ``requested``: a worker holds it and ends it at its next call.
+    """
+
+    run_id: str
+    stream_id: str
+    done: Literal["ended", "requested"]
+    repeated: bool = False
+
+
+Judged = Literal["end", "request", "wait", "same", "late"]
+
+
+def judge_cancel(*, state: str, terminal: str | None, held: bool, requested: bool) -> Judged:
+    """What cancelling means for a run: ``held`` says that a live worker has it, ``requested`` that it is asked already.
+
+    ``end`` it here, ``request`` it of its worker, ``wait`` for a worker that was asked; ``same``: it ended so before;
+    ``late``: it ended otherwise.
+    """
+    if state == FINISHED:
+        return "same" if terminal == "cancelled" else "late"
+    if state == RUNNING and held:
+        return "wait" if requested else "request"
+    return "end"
+
+
+def cancel_run(ports: Ports, run_id: str, *, owner: str, person: Person, reason: str) -> Flow[Cancelled]:
+    """Cancel a run in the name of a person. A call under way is never aborted, and an effect in doubt is recovered.
+
+    A live worker sees it at its next call; a run that waits, or whose worker is gone, ends at once. Cancelling again
+    changes nothing. Raises ``RunEnded`` for a run that ended otherwise, ``RunNotFound``.
+    """
+    reason = to_json(reason, "reason")
+    for _ in range(TRIES_MAX):
+        seen = yield from _look(run_id)
+        match judge_cancel(
+            state=seen.state, terminal=seen.terminal, held=seen.held, requested=seen.requested
+        ):
+            case "late":
+                raise RunEnded(
+                    f"run {run_id} ended as {seen.terminal} before it was cancelled",
+                    hint="what it did stands; `counterfoil show` tells it, and a repair corrects it",
+                    run_id=run_id,
+                    terminal=seen.terminal,
+                )
+            case "same":
+                return Cancelled(run_id, seen.stream_id, "ended", repeated=True)
+            case "wait":
+                return Cancelled(run_id, seen.stream_id, "requested", repeated=True)
+            case judged:
+                try:
+                    yield from _append(ports, seen, person, reason, owner, end=judged == "end")
+                except _MOVED:
+                    continue
+                return Cancelled(run_id, seen.stream_id, "ended" if judged == "end" else "requested")
+    raise StoreBusy("the conversation kept changing while its run was cancelled", hint="try again")
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """The run as it was found, and where its conversation stood then."""
+
+    run_id: str
+    stream_id: str
+    state: str
+    terminal: str | None
+    head: Head
+    held: bool
+    requested: bool
+
+
+def _look(run_id: str) -> Flow[_Seen]:
+    found: Row | None = yield Read(RowOf(rows.RUNS, (run_id,)))
+    if found is None:
+        raise RunNotFound(f"there is no run {run_id} in this ledger", run_id=run_id)
+    stream_id = str(found["stream_id"])
+    # The head is read before the row that is decided on: whatever moves in between is refused at the append.
+    head: Head = yield Read(HeadOf(stream_id))
+    row: Row = yield Read(RowOf(rows.RUNS, (run_id,)))
+    now: int = yield Now()
+    lease = head.lease
+    asked: list[Event] = yield Read(Events(stream_id, 0, CANCELLING, run_id, 1))
+    return _Seen(
+        run_id=run_id,
+        stream_id=stream_id,
+        state=str(row["state"]),
+        terminal=None if row["terminal"] is None else str(row["terminal"]),
+        head=head,
+        held=lease is not None and now < lease.expires_at_ms and not is_gone(lease.owner),
+        requested=bool(asked),
+    )
+
+
+def _append(ports: Ports, seen: _Seen, person: Person, reason: str, owner: str, *, end: bool) -> Flow[None]:
+    guard = RowIs(rows.RUNS, (seen.run_id,), frozenset({seen.state}))
+    drafts: list[Draft] = []
+    if not seen.requested:
+        content = {"reason": reason, "by": {"$part": 1}}
+        drafts.append(
+            (yield from _draft(seen, person, Said("run.cancel_requested", {}, content), named=True))
+        )
+    if not end:
+        yield Append(UnitDraft((Entry(seen.stream_id, tuple(drafts), at(seen.head.sequence)),), (guard,)))
+        return
+    claim: ClaimSpec | None = None
+    if seen.state == RUNNING:
+        # Its worker is gone, or asleep: from here on it can append nothing.
+        token = seen.head.token
+        claimed = events.run_claimed(token + 1, token, "recovery", worker())
+        drafts.append((yield from _draft(seen, person, claimed)))
+        claim = ClaimSpec(seen.stream_id, owner, LEASE_TTL_MS, token)
+        if seen.head.lease is not None:
+            ports.release(seen.head.lease)
+    drafts += yield from _ending(seen, person)
+    unit = UnitDraft((Entry(seen.stream_id, tuple(drafts), at(seen.head.sequence)),), (guard,))
+    answer: object = yield Append(unit, claim)
+    if isinstance(answer, Claimed):
+        ports.release(answer.lease)
+
+
+def _ending(seen: _Seen, person: Person) -> Flow[list[Draft]]:
+    """The end of the run, with what nobody will answer any more, and the next input's turn."""
+    drafts = []
+    for approval in (yield from open_approvals(seen.run_id)):
+        lapsed = events.approval_expired(approval.approval_id, approval.effect_id)
+        drafts.append((yield from _draft(seen, person, lapsed)))
+    counted: list[Event] = yield Read(Events(seen.stream_id, types=COUNTED_TYPES, run_id=seen.run_id))
+    finished = events.run_finished("cancelled", tally_of(counted).data)
+    drafts.append((yield from _draft(seen, person, finished)))
+    running: list[Row] = yield Read(Rows(rows.RUNS, "by_slot", (seen.stream_id, RUNNING), 2))
+    if all(row["run_id"] == seen.run_id for row in running):
+        waiting: list[Row] = yield Read(Rows(rows.ADMISSIONS, "by_state", (seen.stream_id, DEFERRED), 1))
+        for row in waiting:
+            released = events.admission_released(str(row["admission_id"]), "operator")
+            drafts.append((yield from _draft(seen, person, released, of_run=False)))
+    return drafts
+
+
+def _draft(
+    seen: _Seen, person: Person, said: Said, *, named: bool = False, of_run: bool = True
+) -> Flow[Draft]:
+    event_id: str = yield NewId("evt")
+    now: int = yield Now()
+    actor = {"type": "human", "id": person.key.key_id}
+    draft = said.draft(event_id, now, actor, run_id=seen.run_id if of_run else None)
+    if named:
+        draft.parts = (*draft.parts, Part(_name(person), key=person.key))
+    return draft
+
+
+def _name(person: Person) -> Mapping[str, Any]:
+    return {"name": to_json(person.name, "by")}
