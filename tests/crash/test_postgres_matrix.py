@@ -1,81 +1,137 @@
-"""The derived crash matrix on PostgreSQL: perform, ask and recover stopped before and after every request."""
+"""The derived crash matrix on PostgreSQL: whatever is tried in memory, at every point that leaves a server another state.
+
+Reading, asking the time and minting an id leave nothing behind, so stopping there is stopping after the append or the
+call before it: in memory all points are tried, here those before and after each append and each call.
+"""
 
 from __future__ import annotations
 
 import pytest
 
 from counterfoil.testing import crash
+from tests.crash import test_approvals as approving
 from tests.crash import test_effects_ask as asking
 from tests.crash import test_effects_perform as performing
 from tests.crash import test_effects_recover as recovering
+from tests.crash import test_repair as repairing
+from tests.crash import test_runs as running
 from tests.servers.fixtures import schema_for
+from tests.servers.reused import ReusedLedger
 
 pytestmark = pytest.mark.postgres
 
+PAYMENTS = (performing.Payment, performing.AsyncPayment)
+
+
+@pytest.fixture(scope="module")
+def ledgers(clusters, tmp_path_factory):
+    """One ledger on each kind of server, for all that is tried there."""
+    made = {}
+
+    def of(kind):
+        if kind not in made:
+            made[kind] = ReusedLedger(clusters(kind), tmp_path_factory.mktemp(kind))
+        made[kind].begin()
+        return made[kind]
+
+    yield of
+    for ledger in made.values():
+        ledger.close()
+
 
 @pytest.fixture
-def home(monkeypatch, tmp_path):
-    """Key-encryption keys lie in the home directory of whoever opens a ledger, unless told otherwise."""
-    monkeypatch.setenv("HOME", str(tmp_path))
-    return tmp_path
+def matrix(ledgers):
+    """Tries a scenario at every point that matters here."""
+
+    def run(make, kind="packaged", choose=changing):
+        tried = crash.run_matrix(make, worlds=ledgers(kind).world, choose=choose)
+        assert len(tried) >= 2
+        return tried
+
+    return run
 
 
-@pytest.fixture
-def place(cluster, home):
-    return cluster.url(schema=schema_for(home))
+def changing(points):
+    """Before and after whatever changes the ledger or the world outside."""
+    return [point for point in points if point.what.startswith(("append ", "call "))]
 
 
 def some(points):
-    """A third of the points, before and after requests in turn: all of them are tried in memory."""
-    return points[::3]
+    """A third of those, before and after in turn."""
+    return changing(points)[::3]
+
+
+# ---- the suite's default server --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("faults", performing.FAULTS, ids="+".join)
+@pytest.mark.parametrize("rule", performing.RULES)
+@pytest.mark.parametrize("kind", PAYMENTS)
+def test_wherever_perform_stops_the_payment_happens_once_and_the_ledger_knows(kind, rule, faults, matrix):
+    matrix(performing.scenario(kind, rule, faults))
+
+
+@pytest.mark.parametrize("kind", [performing.Look, performing.TwoTools, performing.Repeats])
+def test_wherever_a_run_of_several_effects_stops_each_happens_as_often_as_it_may(kind, matrix):
+    matrix(kind)
+
+
+@pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
+@pytest.mark.parametrize("sent", [True, False], ids=["sent", "not_sent"])
+@pytest.mark.parametrize("rule", recovering.RULES)
+def test_wherever_recovery_stops_the_next_one_ends_it_without_a_second_payment(
+    rule, sent, asynchronous, matrix
+):
+    matrix(recovering.scenario(rule=rule, sent=sent, asynchronous=asynchronous))
+
+
+@pytest.mark.parametrize("kind", [asking.Agent, asking.AsyncAgent])
+def test_wherever_an_agent_stops_it_acts_once_and_on_the_recorded_answer(kind, matrix):
+    matrix(kind)
+
+
+@pytest.mark.parametrize("kind", [running.Steps, running.AsyncSteps, running.InLine])
+def test_wherever_a_run_stops_it_goes_on_to_the_same_end(kind, matrix):
+    matrix(kind)
 
 
 @pytest.mark.parametrize(
-    "kind,rule", [(performing.Payment, "lookup_then_key"), (performing.AsyncPayment, "lookup")]
+    "kind", [approving.Approved, approving.Denied, approving.Constrained, approving.AsyncApproved]
 )
-def test_wherever_perform_stops_the_payment_happens_once_and_the_ledger_knows(kind, rule, place):
-    matrix = crash.run_matrix(performing.scenario(kind, rule, ()), directory=place)
-    assert len(matrix) >= 10
+def test_wherever_it_stops_people_are_asked_once_and_the_effect_happens_as_they_say(kind, matrix):
+    matrix(kind)
 
 
 @pytest.mark.parametrize(
-    "kind,rule,faults",
+    "kind,rule",
     [
-        (performing.Payment, "key", ("answer_lost",)),
-        (performing.AsyncPayment, "key", ()),
-        (performing.Payment, "lookup", ()),
-        (performing.AsyncPayment, "lookup_then_key", ("answer_lost", "answer_lost")),
-        (performing.Payment, "review", ()),
-        (performing.AsyncPayment, "review", ("answer_lost",)),
+        *((repairing.Undone, rule) for rule in repairing.RULES),
+        (repairing.AsyncUndone, "lookup"),
+        (repairing.AsyncUndone, "key"),
     ],
 )
-def test_it_is_the_same_under_every_rule_and_with_lost_answers(kind, rule, faults, place):
-    crash.run_matrix(performing.scenario(kind, rule, faults), directory=place, choose=some)
+def test_wherever_a_repair_stops_each_compensation_happens_once(kind, rule, matrix):
+    matrix(repairing.scenario(kind, rule))
 
 
-@pytest.mark.parametrize("rule", recovering.RULES)
-def test_wherever_recovery_stops_the_next_one_ends_it_without_a_second_payment(rule, place):
-    crash.run_matrix(recovering.scenario(rule=rule), directory=place, choose=some)
+@pytest.mark.parametrize("kind,rule", [(performing.Payment, "lookup"), (performing.AsyncPayment, "key")])
+def test_it_is_the_same_when_each_worker_connects_anew(kind, rule, cluster, monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    place = cluster.url(schema=schema_for(tmp_path))
+    crash.run_matrix(performing.scenario(kind, rule, ()), directory=place, choose=performing.around_the_call)
 
 
-def test_wherever_a_run_of_two_effects_stops_neither_happens_twice(place):
-    crash.run_matrix(performing.TwoTools, directory=place, choose=some)
-
-
-def test_wherever_asking_a_model_stops_it_is_asked_again_only_where_its_answer_is_not_known(place):
-    crash.run_matrix(asking.Agent, directory=place, choose=some)
+# ---- the system's own version ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.older_postgres
 @pytest.mark.parametrize("rule", performing.RULES)
-@pytest.mark.parametrize("kind", [performing.Payment, performing.AsyncPayment])
-def test_it_is_the_same_on_the_systems_own_version(kind, rule, clusters, home):
-    place = clusters("system").url(schema=schema_for(home))
-    crash.run_matrix(performing.scenario(kind, rule, ()), directory=place, choose=performing.around_the_call)
+@pytest.mark.parametrize("kind", PAYMENTS)
+def test_it_is_the_same_on_the_systems_own_version(kind, rule, matrix):
+    matrix(performing.scenario(kind, rule, ()), "system", performing.around_the_call)
 
 
 @pytest.mark.older_postgres
 @pytest.mark.parametrize("rule", recovering.RULES)
-def test_recovery_is_the_same_on_the_systems_own_version(rule, clusters, home):
-    place = clusters("system").url(schema=schema_for(home))
-    crash.run_matrix(recovering.scenario(rule=rule), directory=place, choose=some)
+def test_recovery_is_the_same_on_the_systems_own_version(rule, matrix):
+    matrix(recovering.scenario(rule=rule), "system", some)

@@ -258,28 +258,34 @@ def run_matrix(
     make: Callable[[], Scenario],
     *,
     directory: Path | str | None = None,
+    worlds: Callable[[], World] | None = None,
     choose: Callable[[list[CrashPoint]], list[CrashPoint]] = list,
 ) -> Matrix:
     """Stop a scenario before and after every request, recover, and check; returns the points.
 
     ``directory`` (a fresh one) tries it on SQLite, or on PostgreSQL when it is an address that ends with the name of a
-    schema, which each point's own name is added to. ``choose`` picks some of the points where all would take long.
-    An assertion that fails is raised with a note that names the point.
+    schema, which each point's own name is added to. ``worlds`` makes an empty world for each point in its place.
+    ``choose`` picks some of the points where all would take long. An assertion that fails is raised with a note that
+    names the point.
     """
-    points = choose(points_of(make, _place(directory, "count")))
+    points = choose(points_of(make, _place(directory, "count"), worlds))
     for tried, point in enumerate(points):
         try:
-            _try(make(), point, _place(directory, f"point-{tried}"))
+            _try(make(), point, worlds or partial(World, _place(directory, f"point-{tried}")))
         except BaseException as failure:
             failure.add_note(f"the worker had died {point}")
             raise
     return Matrix(tuple(points))
 
 
-def points_of(make: Callable[[], Scenario], directory: Path | str | None = None) -> list[CrashPoint]:
+def points_of(
+    make: Callable[[], Scenario],
+    directory: Path | str | None = None,
+    worlds: Callable[[], World] | None = None,
+) -> list[CrashPoint]:
     """Every point at which the scenario's work can be stopped, from an undisturbed pass that must end well itself."""
     scenario = make()
-    with _world(directory) as world:
+    with _world(worlds or partial(World, directory)) as world:
         scenario.prepare(world)
         life = Life()
         live(world, life, scenario.work)
@@ -288,8 +294,8 @@ def points_of(make: Callable[[], Scenario], directory: Path | str | None = None)
     return [CrashPoint(number, when, what) for number, what in enumerate(life.requests, 1) for when in whens]
 
 
-def _try(scenario: Scenario, point: CrashPoint, directory: Path | str | None) -> None:
-    with _world(directory) as world:
+def _try(scenario: Scenario, point: CrashPoint, make_world: Callable[[], World]) -> None:
+    with _world(make_world) as world:
         scenario.prepare(world)
         life = Life(point)
         live(world, life, scenario.work)
@@ -343,9 +349,9 @@ def _is_crash(error: BaseException | None) -> bool:
 
 
 @contextmanager
-def _world(directory: Path | str | None) -> Iterator[World]:
+def _world(make: Callable[[], World]) -> Iterator[World]:
     with own_tools():
-        world = World(directory)
+        world = make()
         try:
             yield world
         finally:
