@@ -26,6 +26,9 @@ from counterfoil.errors import NotDone, Rejected
 START_S: Final = 30.0
 """How long a bank may take until it listens."""
 
+CONNECT_S: Final = 0.12
+"""How long a caller tries to reach the bank, less than it waits for an answer."""
+
 SLOW_S: Final = 0.02
 LATE_S: Final = 0.4
 """How long a slow answer takes, and a late one: longer than the soak's callers wait."""
@@ -75,7 +78,7 @@ class Client:
 
     def _ask(self, question: dict[str, Any]) -> dict[str, Any]:
         with socket.socket(socket.AF_UNIX) as line:
-            line.connect(self._path)
+            self._connect(line)
             line.sendall(json.dumps(question).encode() + b"\n")
             with line.makefile("rb") as stream:
                 told = stream.readline()
@@ -83,6 +86,17 @@ class Client:
             raise ConnectionResetError("the bank broke off")
         answer: dict[str, Any] = json.loads(told)
         return answer
+
+    def _connect(self, line: socket.socket) -> None:
+        """Connect; a bank that was killed is waited for a little, as it is being started again."""
+        deadline = time.monotonic() + CONNECT_S
+        while True:
+            try:
+                return line.connect(self._path)
+            except OSError:
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(0.01)
 
 
 def read_book(book: Path) -> list[dict[str, Any]]:

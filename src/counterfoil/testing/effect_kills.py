@@ -26,11 +26,20 @@ from counterfoil.effects.state import Effect
 from counterfoil.flow.context import LEASE_TTL_MS
 from counterfoil.flow.event import Event
 from counterfoil.testing.bank import BankProcess, Client, read_book
-from counterfoil.testing.payers import Payer, SharedClock, faults_of, read_notes, rule_of, start, work
+from counterfoil.testing.payers import (
+    Payer,
+    SharedClock,
+    faults_of,
+    read_notes,
+    recover,
+    rule_of,
+    start,
+    work,
+)
 from counterfoil.testing.truth import check_truth
 
 WORKERS: Final = 3
-BLOW_S: Final = (0.02, 0.3)
+BLOW_S: Final = (0.02, 0.2)
 """Between two blows pass so many seconds, at least and at most."""
 
 STOPPED_S: Final = 0.2
@@ -167,7 +176,7 @@ class _Soak:
         deadline = time.monotonic() + CALM_S
         while left and time.monotonic() < deadline:
             self._clock.skip(LEASE_TTL_MS + 1)
-            payer.ledger.recover()
+            recover(payer.ledger)
             states |= {order: state for order in left if (state := payer.serve(order)) is not None}
             left = [order for order in left if order not in states]
             self.found.ended = len(states)
@@ -178,11 +187,13 @@ class _Soak:
         """The scripted reviewer: what the provider's book holds has succeeded, and the rest was certainly not done."""
         booked = {receipt["order"]: receipt for receipt in read_book(self._bank.book)}
         interrupted = _interrupted(ledger)
-        reviews = {str(row["effect_id"]): str(row["review_id"]) for row in ledger.reviews()}
+        rows = {str(row["effect_id"]): row for row in ledger.reviews()}
+        reviews = {effect_id: str(row["review_id"]) for effect_id, row in rows.items()}
         self.found.undecided, self.found.interrupted = len(reviews), len(interrupted)
-        for effect_id in reviews.keys() ^ interrupted.keys():
-            where = "a review" if effect_id in reviews else "interrupted"
-            self.found.problems.append(f"{effect_id} is {where}, and not both")
+        for effect_id in interrupted.keys() - reviews.keys():
+            self.found.problems.append(f"{effect_id} was interrupted, and no person is asked")
+        for effect_id in reviews.keys() - interrupted.keys():
+            self.found.problems.append(f"a person is asked about {effect_id}: {rows[effect_id]['cause']!s}")
         for effect_id in reviews.keys() & interrupted.keys():
             receipt = booked.get(interrupted[effect_id])
             outcome: SettledOutcome = "failed" if receipt is None else "succeeded"

@@ -157,14 +157,20 @@ def work(
     with own_tools(), counterfoil.open(place, create=False, clock=clock) as ledger:
         payer = Payer(ledger, client)
         while left := sorted(set(orders) - read_notes(notes).keys()):
-            with suppress(ConflictError, StoreError):
-                ledger.recover()
+            recover(ledger)
             chance.shuffle(left)
             for order in left:
                 state = payer.serve(order)
                 if state is not None:
                     _note(notes, f"{order} {state}")
             clock.sleep(1.0)
+
+
+def recover(ledger: Ledger) -> None:
+    """One recovery; what it could not end, and what stopped it, is for the next one."""
+    # NotDone: a deadline passed between the intention and the call, since this clock jumps; nothing was sent.
+    with suppress(ConflictError, StoreError, NotDone):
+        ledger.recover()
 
 
 def start(task: Callable[[], None], notes: Path) -> int:
