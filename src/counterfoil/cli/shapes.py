@@ -14,6 +14,7 @@ from counterfoil.store.rows import Row
 _TIMES = (
     "started_at_ms",
     "changed_at_ms",
+    "stored_at_ms",
     "opened_at_ms",
     "settled_at_ms",
     "closed_at_ms",
@@ -53,7 +54,7 @@ def event_json(event: Event, *, content: bool = True) -> dict[str, Any]:
     if content:
         opened = event.opened
         told["content_state"] = opened.state
-        told["content"] = event.content_or_none() if opened.state == "present" else None
+        told["content"] = event.outline_or_none() if opened.state == "present" else None
         if opened.reason:
             told["content_reason"] = opened.reason
     return told

@@ -26,7 +26,7 @@ class Content:
     def __init__(self, event: Event) -> None:
         self.event: Event = event
         self.state: ContentState = event.content_state
-        self.values: Mapping[str, Any] = event.content_or_none() or {}
+        self.values: Mapping[str, Any] = event.outline_or_none() or {}
 
     @property
     def gone(self) -> Span | None:

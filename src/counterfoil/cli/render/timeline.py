@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from counterfoil.cli.render import decision_rows, effect_rows, repair_rows, run_rows, step_rows
+from counterfoil.cli.render import artifact_rows, decision_rows, effect_rows, repair_rows, run_rows, step_rows
 from counterfoil.cli.render.building import Build
 from counterfoil.cli.render.fold import fold
 from counterfoil.cli.render.line import Span
@@ -88,5 +88,6 @@ _HANDLERS: Final[Mapping[str, Handler]] = {
     **step_rows.HANDLERS,
     **effect_rows.HANDLERS,
     **decision_rows.HANDLERS,
+    **artifact_rows.HANDLERS,
     **repair_rows.HANDLERS,
 }

@@ -17,6 +17,7 @@ CHARACTERS_MAX: Final = 400
 
 _BARE: Final = frozenset({"$decimal", "$float", "$datetime", "$date", "$time", "$uuid"})
 _BYTES_SHOWN: Final = 8
+_OBJECT_SHOWN: Final = 12
 
 NESTED_MAX: Final = 64
 """Characters of a text inside a list or an object, so that its neighbours are seen too."""
@@ -74,6 +75,9 @@ class _Writer:
             self._tagged(tag, value[tag])
             return
         if value.keys() == {"$type", "value"}:
+            if value["$type"] == "artifact" and isinstance(value["value"], Mapping):
+                self.put(artifact_words(value["value"]))
+                return
             self.put(f"{marked(str(value['$type']))}(")
             self.value(value["value"])
             self.put(")")
@@ -104,6 +108,8 @@ class _Writer:
             self.put(marked(str(inner)))
         elif tag == "$bytes":
             self.put(bytes_words(str(inner)))
+        elif tag == "$spilled" and isinstance(inner, Mapping):
+            self.put(spilled_words(inner))
         elif tag == "$literal" and isinstance(inner, Mapping):
             self._members(inner.items())
         elif tag == "$tuple" and isinstance(inner, list):
@@ -158,6 +164,22 @@ def bytes_words(encoded: str) -> str:
         return marked(encoded)
     head = raw[:_BYTES_SHOWN].hex() + ("…" if len(raw) > _BYTES_SHOWN else "")
     return f"{plural(len(raw), 'byte')} {head}".rstrip()
+
+
+def artifact_words(value: Mapping[str, Any]) -> str:
+    """``artifact report.pdf, confidential, 1,100 bytes, 0d5f45b76258…`` for a handle."""
+    name = value.get("name") or value.get("kind") or "?"
+    return f"artifact {marked(str(name))}, {marked(str(value.get('class')))}, {_object_words(value)}"
+
+
+def spilled_words(value: Mapping[str, Any]) -> str:
+    """``spilled 1,000,002 bytes, 9796c2044008…`` for a value that moved to an artifact."""
+    return f"spilled {_object_words(value)}"
+
+
+def _object_words(value: Mapping[str, Any]) -> str:
+    size, sha256 = value.get("bytes"), str(value.get("sha256"))
+    return f"{plural(size if type(size) is int else 0, 'byte')}, {marked(sha256[:_OBJECT_SHOWN])}…"
 
 
 def spoken(value: Any) -> str:
