@@ -12,6 +12,7 @@ from counterfoil.core.artifact import PUBLIC, Reference, storage_ref
 from counterfoil.core.event_types import CLASSES
 from counterfoil.core.forms import is_digest, is_label
 from counterfoil.core.ids import is_id
+from counterfoil.core.keyed import KeyMaterial
 from counterfoil.core.values import register
 from counterfoil.errors import NotDecodable
 from counterfoil.flow.context import current_scope
@@ -77,6 +78,22 @@ class Artifact:
         from counterfoil.artifacts.saving import save_pieces
 
         save_pieces(Path(path), self.pieces())
+
+
+def address_of(material: KeyMaterial, item: bytes | Path | Artifact) -> str:
+    """The address of bytes, of a file that is read in pieces, or of an artifact; of a public one its name.
+
+    Raises OSError for a file that cannot be read.
+    """
+    if isinstance(item, Artifact):
+        return item.address or item.sha256
+    if isinstance(item, bytes):
+        return material.address(item).hex()
+    state = material.address_state()
+    with item.open("rb") as file:
+        while piece := file.read(READ_AHEAD_BYTES):
+            state.update(piece)
+    return state.digest().hex()
 
 
 class _PiecesFile(io.RawIOBase):

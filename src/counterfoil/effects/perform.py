@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from counterfoil.approvals.rows import APPROVALS
+from counterfoil.artifacts.handle import address_of
 from counterfoil.core.frozen import frozen
 from counterfoil.core.values import to_json
 from counterfoil.effects import events
@@ -197,11 +198,9 @@ def _place(scope: RunScope, tool: Tool[..., Any], handle: Handle, decisions: Dec
 
 def _addresses(scope: RunScope, tool: Tool[..., Any], arguments: Mapping[str, Any]) -> tuple[str, ...]:
     """The artifacts that a call refers to, by their bytes (FORMAT 8 and 10)."""
-    found = tool.artifacts_of(arguments)
-    if not found:
-        return ()
-    material = scope.ports.material(scope.stream_id)
-    return tuple(material.address(item).hex() for item in found)
+    return tuple(
+        tool.artifacts_of(arguments, lambda item: address_of(scope.ports.material(scope.stream_id), item))
+    )
 
 
 # ---- a call that is not on record --------------------------------------------------------------------------------

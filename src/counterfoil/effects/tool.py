@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, 
 from pathlib import Path
 from typing import Any, Final, Generic, ParamSpec, TypeVar, cast, overload
 
+from counterfoil.artifacts.handle import Artifact
 from counterfoil.core.forms import is_label
 from counterfoil.effects.compensation import Compensate, Compensation, PlannedCall
 from counterfoil.effects.doubt import DoubtRule
@@ -55,7 +56,7 @@ class Tool(Generic[P, R_co]):
         timeout_s: float,
         repeatable: bool,
         provider_id: Callable[[Any], str | None] | None,
-        artifacts: Callable[..., Iterable[Path | bytes]] | None = None,
+        artifacts: Callable[..., Iterable[Path | bytes | Artifact]] | None = None,
         retry: Retry | Sequence[Retry] | None = None,
         compensate: Tool[..., Any] | Compensate | None = None,
         irreversible: str | None = None,
@@ -211,13 +212,15 @@ class Tool(Generic[P, R_co]):
             )
         return str.__str__(key)
 
-    def artifacts_of(self, arguments: Mapping[str, Any]) -> list[bytes]:
-        """The bytes that a call refers to, which its binding covers. Raises ToolInvalid when they cannot be read."""
+    def artifacts_of(
+        self, arguments: Mapping[str, Any], address: Callable[[bytes | Path | Artifact], str]
+    ) -> list[str]:
+        """Addresses of what a call refers to, which its binding covers. Raises ToolInvalid for what cannot be read."""
         if self._artifacts is None:
             return []
         try:
             found = self._artifacts(**chosen(arguments, self._artifacts_take))
-            return [item if isinstance(item, bytes) else Path(item).read_bytes() for item in found]
+            return [address(item if isinstance(item, bytes | Artifact) else Path(item)) for item in found]
         except OSError as error:
             raise ToolInvalid(
                 f"what this call of tool {self.name} refers to cannot be read: {error}", tool=self.name
@@ -255,7 +258,7 @@ def effect(
     timeout_s: float = 30,
     repeatable: bool = False,
     provider_id: Callable[[Any], str | None] | None = None,
-    artifacts: Callable[..., Iterable[Path | bytes]] | None = None,
+    artifacts: Callable[..., Iterable[Path | bytes | Artifact]] | None = None,
     retry: Retry | Sequence[Retry] | None = None,
     compensate: Tool[..., Any] | Compensate | None = None,
     irreversible: str | None = None,
@@ -267,7 +270,7 @@ def effect(
     the business key: one effect per tenant, however often it is called. Without one, the same call in the same run is
     one effect, and a second call gets its recorded outcome unless ``repeatable``. ``timeout_s`` bounds one attempt in
     seconds. ``provider_id(result)`` picks the provider's own id out of the result. ``artifacts(**arguments)`` names the
-    files, or gives the bytes, that the call refers to: an approval does not hold for others. ``retry`` says which
+    files, or gives the bytes or artifacts, that the call refers to: an approval does not hold for others. ``retry`` says which
     confirmed failures are tried again (:class:`counterfoil.effects.Retry`, or several). ``compensate`` is the tool
     that undoes a call, given the arguments of the same names, or a function of the arguments and the ``result`` that
     plans calls with ``tool.later(…)``; ``irreversible`` says in a sentence what nothing can undo. A parameter
