@@ -5,16 +5,19 @@ from __future__ import annotations
 import re
 import tomllib
 
+import pytest
+
 from tools.tree import ROOT
 
 LOCK = (ROOT / "requirements.lock").read_text("utf-8")
+PEERS = (ROOT / "benchmarks" / "requirements.lock").read_text("utf-8")
 PIN = re.compile(r"^(?P<name>[a-z0-9.-]+)==(?P<version>\S+)(?P<rest>.*)$")
 
 
-def entries() -> dict[str, list[str]]:
+def entries(lock: str = LOCK) -> dict[str, list[str]]:
     """The lines of each pinned package, by its name."""
     found: dict[str, list[str]] = {}
-    for line in LOCK.splitlines():
+    for line in lock.splitlines():
         pin = PIN.match(line)
         if pin:
             lines = found[pin["name"]] = []
@@ -35,15 +38,24 @@ def test_every_requirement_is_locked():
     assert requirements() <= set(entries())
 
 
-def test_every_locked_package_has_hashes():
+def test_everything_that_the_peers_need_is_locked():
+    asked = (ROOT / "benchmarks" / "requirements.in").read_text("utf-8").splitlines()
+    assert {re.split(r"\[", line)[0] for line in asked if line and not line.startswith("#")} <= set(
+        entries(PEERS)
+    )
+
+
+@pytest.mark.parametrize("lock", [LOCK, PEERS], ids=["ours", "peers"])
+def test_every_locked_package_has_hashes(lock: str):
     without = [
-        name for name, lines in entries().items() if not any("--hash=sha256:" in line for line in lines)
+        name for name, lines in entries(lock).items() if not any("--hash=sha256:" in line for line in lines)
     ]
     assert without == []
 
 
-def test_the_lock_holds_pins_hashes_and_comments_and_nothing_else():
+@pytest.mark.parametrize("lock", [LOCK, PEERS], ids=["ours", "peers"])
+def test_the_lock_holds_pins_hashes_and_comments_and_nothing_else(lock: str):
     known = re.compile(
         r"^(#|    #|    --hash=sha256:[0-9a-f]{64}( \\)?$|[a-z0-9.-]+==\S+( ; [^\\]+)?( \\)?$)"
     )
-    assert [line for line in LOCK.splitlines() if line and not known.match(line)] == []
+    assert [line for line in lock.splitlines() if line and not known.match(line)] == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -66,7 +66,12 @@ def check(outcomes: Sequence[Outcome]) -> None:
 
 
 def by_hand(raw: RawChain, sample: Sample, size: int) -> Contender:
-    """The raw loop in transactions of ``size`` events; as for ours, the events are at hand when a turn begins."""
+    """The raw loop in transactions of ``size`` events."""
+    return by_group(raw.append, sample, size)
+
+
+def by_group(append: Callable[[Sequence[RawItem]], None], sample: Sample, size: int) -> Contender:
+    """``size`` events at a time; as for ours, the events are at hand when a turn begins."""
     ready: list[RawItem] = []
 
     def fill(count: int) -> None:
@@ -74,7 +79,7 @@ def by_hand(raw: RawChain, sample: Sample, size: int) -> Contender:
 
     def work(count: int) -> None:
         for start in range(0, count, size):
-            raw.append(ready[start : start + size])
+            append(ready[start : start + size])
 
     return Contender(work, fill)
 
@@ -145,8 +150,11 @@ def tasks(scale: Scale, directory: Path) -> list[Figure]:
     async def all_callers() -> None:
         await asyncio.gather(*(caller(ours.described[number::CALLERS]) for number in range(CALLERS)))
 
+    def all_tasks(_count: int) -> None:
+        asyncio.run(all_callers())
+
     contenders = {
-        "ours": Contender(lambda _: asyncio.run(all_callers()), ours.describe),
+        "ours": Contender(all_tasks, ours.describe),
         "raw": by_hand(raw, Sample(), CALLERS),
     }
     taken = side_by_side(contenders, rounds=scale.rounds(9), items=CALLERS * scale.items(24))

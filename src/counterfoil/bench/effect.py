@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
@@ -31,26 +33,35 @@ def refund(order: str, line: int, amount: Decimal, *, idempotency_key: str = "")
     return {"id": f"re_{order}", "line": line, "amount": amount, "key": idempotency_key}
 
 
-def effect_pair(scale: Scale, directory: Path) -> list[Figure]:
-    """Two durable appends and all that is between them."""
-    ledger = counterfoil.open(directory / "ledger")
-    raw = RawChain(directory / "raw")
-    body = bytes(BODY_BYTES)
+@contextmanager
+def effects_in(place: str | Path) -> Iterator[Callable[[int], None]]:
+    """So many effects of one run in a new ledger at ``place``, one after the other."""
+    with counterfoil.open(place) as ledger, ledger.run("bench-agent", conversation="bench", message="refund"):
 
-    def ours(count: int) -> None:
-        for _ in range(count):
-            refund(f"O-{next(_numbers)}", 1, Decimal("40.00"))
+        def perform(count: int) -> None:
+            for _ in range(count):
+                refund(f"O-{next(_numbers)}", 1, Decimal("40.00"))
+
+        yield perform
+
+
+def plain_inserts(insert: Callable[[str, bytes], None]) -> Callable[[int], None]:
+    """So many log lines that are durable, each of as many bytes as an event has."""
+    body = bytes(BODY_BYTES)
 
     def plain(count: int) -> None:
         for _ in range(count):
-            raw.insert_plain(f"eff-{next(_numbers):026}", body)
+            insert(f"eff-{next(_numbers):026}", body)
 
-    contenders = {"ours": Contender(ours), "plain": Contender(plain)}
-    run = ledger.run("bench-agent", conversation="bench", message="refund", dedupe="1")
-    run.__enter__()
-    taken = side_by_side(contenders, rounds=scale.rounds(15), items=scale.items(100))
-    run.__exit__(None, None, None)
-    ledger.close()
+    return plain
+
+
+def effect_pair(scale: Scale, directory: Path) -> list[Figure]:
+    """Two durable appends and all that is between them."""
+    raw = RawChain(directory / "raw")
+    with effects_in(directory / "ledger") as ours:
+        contenders = {"ours": Contender(ours), "plain": Contender(plain_inserts(raw.insert_plain))}
+        taken = side_by_side(contenders, rounds=scale.rounds(15), items=scale.items(100))
     raw.close()
     times = taken.median("ours") / taken.median("plain")
     return [

@@ -66,9 +66,14 @@ def machine(directory: Path) -> dict[str, Any]:
         "sqlite": sqlite3.sqlite_version,
         "system": f"{platform.system()} {platform.machine()}",
         "processors": os.cpu_count(),
-        "load": round(os.getloadavg()[0], 2),
+        "load": load(),
         "fsync_us": round(_fsync_us(directory), 1),
     }
+
+
+def load() -> float:
+    """How many processes want the processor, the last minute's average."""
+    return round(os.getloadavg()[0], 2)
 
 
 def _fsync_us(directory: Path) -> float:

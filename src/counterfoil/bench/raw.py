@@ -84,7 +84,10 @@ class RawChain:
             self._seq += 1
             nonce = os.urandom(NONCE_BYTES)
             content = nonce + encrypt(nonce, orjson.dumps(draft.parts[0].value), draft.event_id.encode())
-            header = orjson.dumps(self._header(draft, content), option=orjson.OPT_SORT_KEYS)
+            header = orjson.dumps(
+                raw_header(draft, content, self._stream_id, self._seq, self._hash),
+                option=orjson.OPT_SORT_KEYS,
+            )
             self._hash = hashlib.sha256(header).digest()
             values = (
                 self._seq,
@@ -101,27 +104,6 @@ class RawChain:
             execute(UPSERT, row)
         execute("COMMIT")
 
-    def _header(self, draft: Draft, content: bytes) -> dict[str, Any]:
-        """The members of our header, with the digest of the sealed content in both places."""
-        digest = hashlib.sha256(content).hexdigest()
-        return {
-            "actor": draft.actor,
-            "attempt": draft.attempt,
-            "causation_event_id": draft.causation_event_id,
-            "content": [{"commitment": digest, "sha256": digest}],
-            "ctx": CTX,
-            "data": draft.data,
-            "event_id": draft.event_id,
-            "event_schema_version": draft.event_schema_version,
-            "event_type": draft.event_type,
-            "occurred_at": draft.occurred_at,
-            "previous_event_hash": self._hash.hex(),
-            "recorded_at": RECORDED_AT,
-            "run_id": draft.run_id,
-            "stream_id": self._stream_id,
-            "stream_sequence": self._seq,
-        }
-
     def insert_plain(self, id: str, body: bytes) -> None:
         """A log line that is durable: one INSERT and its COMMIT."""
         self.db.execute("BEGIN IMMEDIATE")
@@ -131,6 +113,28 @@ class RawChain:
     def close(self) -> None:
         """Release the file."""
         self.db.close()
+
+
+def raw_header(draft: Draft, content: bytes, stream_id: str, seq: int, tip: bytes) -> dict[str, Any]:
+    """The members of our header, with the digest of the sealed content in both places."""
+    digest = hashlib.sha256(content).hexdigest()
+    return {
+        "actor": draft.actor,
+        "attempt": draft.attempt,
+        "causation_event_id": draft.causation_event_id,
+        "content": [{"commitment": digest, "sha256": digest}],
+        "ctx": CTX,
+        "data": draft.data,
+        "event_id": draft.event_id,
+        "event_schema_version": draft.event_schema_version,
+        "event_type": draft.event_type,
+        "occurred_at": draft.occurred_at,
+        "previous_event_hash": tip.hex(),
+        "recorded_at": RECORDED_AT,
+        "run_id": draft.run_id,
+        "stream_id": stream_id,
+        "stream_sequence": seq,
+    }
 
 
 RawItem = tuple[Draft, tuple[Any, ...]]

@@ -9,24 +9,32 @@ from pathlib import Path
 from typing import Final, cast
 
 from counterfoil.bench.figures import Figure
+from counterfoil.bench.means import Means, Need
 from counterfoil.bench.rounds import Scale
 
 Measure = Callable[[Scale, Path], list[Figure]]
+MeasureWith = Callable[[Scale, Path, Means], list[Figure]]
 
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """One benchmark: its name for ``--only``, what it compares, and ``module.function`` that takes its figures."""
+    """One benchmark: its name for ``--only``, what it compares, and ``module.function`` that takes its figures.
+
+    ``needs`` names what it cannot do without beside a directory.
+    """
 
     name: str
     title: str
     where: str
+    needs: Need | None = None
 
-    def measure(self, scale: Scale, directory: Path) -> list[Figure]:
+    def measure(self, scale: Scale, directory: Path, means: Means | None = None) -> list[Figure]:
         """Take its figures in an empty directory of its own."""
         module, _, function = self.where.partition(".")
-        measure = cast("Measure", getattr(import_module(f"counterfoil.bench.{module}"), function))
-        return measure(scale, directory)
+        measure = getattr(import_module(f"counterfoil.bench.{module}"), function)
+        if self.needs is None:
+            return cast("Measure", measure)(scale, directory)
+        return cast("MeasureWith", measure)(scale, directory, means or Means())
 
 
 BENCHMARKS: Final = (
@@ -40,4 +48,9 @@ BENCHMARKS: Final = (
     Benchmark("verify", "verification against loops that read and hash", "verify.verify_levels"),
     Benchmark("fold", "folding events into state", "fold.fold_events"),
     Benchmark("processes", "8 processes on one stream", "processes.eight_processes"),
+    Benchmark("postgres", "PostgreSQL against loops written by hand", "postgres.by_hand", "server"),
+    Benchmark("pgbench", "batches against pgbench on the same table", "postgres.against_pgbench", "server"),
+    Benchmark("eventsourcing", "events beside the library eventsourcing", "beside.eventsourcing", "peers"),
+    Benchmark("dbos", "effects beside the steps of DBOS", "beside.dbos", "peers"),
+    Benchmark("langgraph", "events and effects beside LangGraph's savers", "beside.langgraph", "peers"),
 )

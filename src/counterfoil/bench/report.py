@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
@@ -15,12 +15,17 @@ QUICK = "Quick figures come from a few short rounds: they are rough, and a misse
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The figures by benchmark, the machine they were taken on, and how long that took."""
+    """The figures by benchmark, the machine they were taken on, how long that took, and what could not be measured.
+
+    ``durable`` tells of each peer and of the server which settings make its commits wait for the disk.
+    """
 
     by_benchmark: Mapping[str, Sequence[Figure]]
     machine: Mapping[str, Any]
     quick: bool
     seconds: float
+    missing: Sequence[str] = ()
+    durable: Sequence[Mapping[str, Any]] = field(default_factory=tuple)
 
     @property
     def figures(self) -> list[Figure]:
@@ -39,6 +44,8 @@ class Result:
             "quick": self.quick,
             "seconds": round(self.seconds, 1),
             "missed": self.missed,
+            "not_measured": list(self.missing),
+            "durable": [dict(one) for one in self.durable],
             "figures": [figure.to_json() for figure in self.figures],
         }
 
@@ -55,7 +62,7 @@ def show(result: Result, benchmarks: Iterable[Benchmark]) -> None:
     for _ in range(2):
         table.add_column(justify="right", no_wrap=True)
     table.add_column(no_wrap=True)
-    for benchmark in benchmarks:
+    for benchmark in (one for one in benchmarks if one.name in result.by_benchmark):
         table.add_row(Text(f"{benchmark.name}: {benchmark.title}", "bold"))
         for figure in result.by_benchmark[benchmark.name]:
             style = "" if figure.met else "bold red"
@@ -63,6 +70,10 @@ def show(result: Result, benchmarks: Iterable[Benchmark]) -> None:
             table.add_row(f"  {figure.what}", shown(figure), limit, Text(verdict(figure), style))
     console.print(table)
     console.print("\n" + ", ".join(f"{name} {value}" for name, value in result.machine.items()))
+    for one in result.durable:
+        console.print(_durable_line(one))
+    for line in result.missing:
+        console.print(line)
     console.print(_last_line(result))
     if result.quick:
         console.print(QUICK)
@@ -80,6 +91,11 @@ def shown(figure: Figure) -> str:
     value = figure.value
     digits = 0 if value >= 100 or value == int(value) else 1 if value >= 10 else 2
     return f"{value:,.{digits}f} {figure.unit}".strip()
+
+
+def _durable_line(one: Mapping[str, Any]) -> str:
+    settings = ", ".join(f"{name} = {value}" for name, value in one.items() if name not in {"peer", "engine"})
+    return f"{one['peer']} on {one['engine']}: {settings}"
 
 
 def _last_line(result: Result) -> str:

@@ -14,6 +14,7 @@ import pytest
 from counterfoil import bench
 from counterfoil.bench import run as bench_run
 from counterfoil.bench.figures import Budget, Figure
+from counterfoil.bench.means import Means
 from counterfoil.bench.raw import RawChain, raw_items
 from counterfoil.bench.registry import BENCHMARKS, Benchmark
 from counterfoil.bench.rounds import Scale
@@ -27,7 +28,10 @@ FACTS = {"processes.errors", "processes.lost", "processes.forks", "canonical.mis
 """Figures that are facts and not times: they hold on any machine."""
 
 
-@pytest.mark.parametrize("benchmark", BENCHMARKS, ids=lambda one: one.name)
+ALONE = [one for one in BENCHMARKS if one.needs is None]
+
+
+@pytest.mark.parametrize("benchmark", ALONE, ids=lambda one: one.name)
 def test_the_benchmark(benchmark: Benchmark, tmp_path: Path):
     figures = benchmark.measure(LEAST, tmp_path)
     assert figures
@@ -95,7 +99,7 @@ def two(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     }
 
     class Ready(Benchmark):
-        def measure(self, scale: Scale, directory: Path) -> list[Figure]:
+        def measure(self, scale: Scale, directory: Path, means: Means | None = None) -> list[Figure]:
             assert list(directory.iterdir()) == []
             (directory / "left").write_bytes(b"x")
             return found[self.name]
