@@ -14,6 +14,7 @@ from counterfoil.client.artifacts import Keeping, place_of
 from counterfoil.client.clock import SystemClock
 from counterfoil.client.features import TABLES
 from counterfoil.client.ids import UlidIds
+from counterfoil.client.journaling import Journaling
 from counterfoil.client.place import MEMORY, open_parts
 from counterfoil.client.reading import ConversationInfo
 from counterfoil.client.repairing import Repairing
@@ -61,6 +62,7 @@ def open(
     keys: KeyProvider | None = None,
     policy: Policy | None = None,
     artifacts: str | Path | ArtifactStore | None = None,
+    turns: bool = False,
     clock: Clock | None = None,
     ids: Ids | None = None,
 ) -> Ledger:
@@ -69,7 +71,8 @@ def open(
     ``content`` is ``sealed`` (encrypted, the default) or ``clear`` for a new ledger, and checked against an old one.
     ``policy`` judges every effect of this handle's runs. ``keys`` holds the key-encryption keys in place of files in
     ``kek/``. ``artifacts`` says where artifacts lie if not in the ledger's directory: a directory, or a store. Without
-    ``keys.db`` the ledger opens for reading headers only. ``":memory:"`` is a ledger that ends with its handle.
+    ``keys.db`` the ledger opens for reading headers only. ``turns`` keeps the head of each run's turn in the ledger
+    (``turn.committed``). ``":memory:"`` is a ledger that ends with its handle.
 
     >>> with counterfoil.open(":memory:") as ledger, ledger.run("greeter", conversation="hello") as run:
     ...     reply = run.step("greet", str.title, "good day")
@@ -86,14 +89,16 @@ def open(
     if artifacts is not None:
         parts = replace(parts, artifacts=place_of(artifacts, read_only=parts.read_only))
     try:
-        return Ledger(parts, tenant=tenant, content=content, policy=policy, clock=clock, ids=ids)
+        ledger = Ledger(parts, tenant=tenant, content=content, policy=policy, clock=clock, ids=ids)
+        ledger.keeps_turns = turns
     except BaseException:
         parts.store.close()
         parts.key_store.close()
         raise
+    return ledger
 
 
-class Ledger(Approving, Keeping, Repairing, Stopping):
+class Ledger(Approving, Journaling, Keeping, Repairing, Stopping):
     """An open ledger, for one tenant. Thread-safe; not to be used after a fork.
 
     >>> with counterfoil.open(":memory:") as ledger:
@@ -157,7 +162,8 @@ class Ledger(Approving, Keeping, Repairing, Stopping):
             policy_revision=None if self.policy is None else self.policy.revision,
             place=None if self.place == MEMORY else self.place,
         )
-        host = RunHost(self.ports, self.registry, self._heartbeat, owner or self.owner, self.policy)
+        owner = owner or self.owner
+        host = RunHost(self.ports, self.registry, self._heartbeat, owner, self.policy, self.keeps_turns)
         return Run(host, spec)
 
     def declare(

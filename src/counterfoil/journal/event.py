@@ -53,13 +53,16 @@ class TurnEvent:
 
 @dataclass(frozen=True, slots=True)
 class TurnInfo:
-    """A turn as a list shows it. ``status`` is that of the last COMMIT, or ``open``; ``attempts`` counts the INTAKEs."""
+    """A turn as a list shows it. ``status`` is that of the last COMMIT, or ``open``; ``attempts`` counts the INTAKEs.
+
+    ``events`` is None where counting them would mean reading them (a ledger's turns).
+    """
 
     turn_id: str
     agent_id: str
     session_hash: str | None
     status: str
-    events: int
+    events: int | None
     attempts: int
     began_at_ms: int
     changed_at_ms: int

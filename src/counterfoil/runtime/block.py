@@ -41,6 +41,7 @@ from counterfoil.runtime.leave import (
 )
 from counterfoil.runtime.shutdown import WATCH, interrupted_loop
 from counterfoil.runtime.spec import RunSpec
+from counterfoil.runtime.turn import Turning
 from counterfoil.runtime.waiting import waiting
 from counterfoil.store.unit import Lease
 
@@ -59,6 +60,7 @@ class RunHost:
     heartbeat: Heartbeat
     owner: str
     policy: Policy | None = None
+    turns: bool = False
 
 
 def make_scope(
@@ -67,7 +69,7 @@ def make_scope(
     """The scope of one entry into a run. An ended run has a lease that is nobody's."""
     lease = entered.lease or Lease(entered.stream_id, 0, host.owner, 0)
     live = entered.terminal is None and deadline_s is not None
-    return RunScope(
+    scope = RunScope(
         host.ports,
         stream_id=entered.stream_id,
         run_id=entered.run_id,
@@ -81,6 +83,8 @@ def make_scope(
         policy=host.policy,
         seen=entered.sequence,
     )
+    scope.part(Turning).on = host.turns
+    return scope
 
 
 @dataclass(frozen=True, slots=True)

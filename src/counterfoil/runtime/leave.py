@@ -37,6 +37,7 @@ from counterfoil.runtime.outcome import error_content
 from counterfoil.runtime.recording import draft, record
 from counterfoil.runtime.resume import Record
 from counterfoil.runtime.state import DEFERRED
+from counterfoil.runtime.turn import kept_turn
 from counterfoil.store.rows import Row
 from counterfoil.store.unit import Head, at
 
@@ -134,7 +135,9 @@ def end_flow(
         released = yield from _released(scope)
         lapsed = yield from _lapsed(scope)
         try:
-            yield from record(scope, *lapsed, draft(scope, said), *released, expected=at(head.sequence))
+            finished = draft(scope, said)
+            kept = yield from kept_turn(scope, finished)
+            yield from record(scope, *lapsed, finished, *kept, *released, expected=at(head.sequence))
         except WrongSequence:
             continue
         return Ended(terminal)

@@ -1,0 +1,189 @@
+"""Turns of a ledger: every run has one, folded from its events, listed and checked like those of any journal (DESIGN 8)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from counterfoil.client import reading
+from counterfoil.client.handle import Handle
+from counterfoil.client.ports import LedgerPorts
+from counterfoil.core.ids import is_id
+from counterfoil.errors import InvalidForm, KeyStoreMissing, KeyWithheld, TurnNotFound
+from counterfoil.flow.drafting import Outsider
+from counterfoil.flow.drive import drive
+from counterfoil.flow.requests import Append, Entry, Events, Flow, Read, UnitDraft
+from counterfoil.journal.contract import MAX_LIST
+from counterfoil.journal.event import OPEN, TurnEvent, TurnInfo
+from counterfoil.journal.fold import RunTurn, run_of_turn, status_of, turn_of_run
+from counterfoil.journal.run import place_of_run, run_turn, turn_abandoned
+from counterfoil.runtime.rows import RUNS
+from counterfoil.runtime.state import FINISHED, RUNNING
+from counterfoil.runtime.turn import SESSION
+from counterfoil.store.rows import Key, Row, RowIs
+
+PAGE_ROWS: Final = 200
+
+ABANDONED: Final = "turn.abandoned"
+
+
+class LedgerTurns:
+    """The turns of a ledger as a :class:`~counterfoil.journal.contract.TurnReader`: nothing is stored beside the events."""
+
+    def __init__(self, ports: LedgerPorts) -> None:
+        self._ports = ports
+        self._sessions: dict[str, str | None] = {}
+
+    def events(self, tenant: str, turn_id: str) -> list[TurnEvent]:
+        """See the contract."""
+        row = self.row(tenant, turn_id)
+        return [] if row is None else self.turn(row).events
+
+    def turns(
+        self,
+        tenant: str,
+        *,
+        agent_id: str | None = None,
+        session_hash: str | None = None,
+        limit: int = MAX_LIST,
+    ) -> list[TurnInfo]:
+        """See the contract. Runs are looked through from the newest; :meth:`of_stream` knows where to look."""
+        return self._listed(tenant, None, agent_id, session_hash, limit)
+
+    def of_stream(
+        self, stream_id: str, *, agent_id: str | None = None, limit: int = MAX_LIST
+    ) -> list[TurnInfo]:
+        """The turns of one conversation, newest first."""
+        return self._listed(self._ports.tenant, stream_id, agent_id, None, limit)
+
+    def _listed(
+        self,
+        tenant: str,
+        stream_id: str | None,
+        agent_id: str | None,
+        session_hash: str | None,
+        limit: int,
+    ) -> list[TurnInfo]:
+        found: list[TurnInfo] = []
+        if tenant != self._ports.tenant:
+            return found
+        for row in self._rows(stream_id):
+            if len(found) >= limit:
+                break
+            info = self._info(row)
+            if agent_id in (None, info.agent_id) and session_hash in (None, info.session_hash):
+                found.append(info)
+        return found
+
+    def _rows(self, stream_id: str | None) -> Iterator[Row]:
+        """Rows of runs, the newest first."""
+        index, prefix = (
+            ("by_tenant", (self._ports.tenant,)) if stream_id is None else ("by_stream", (stream_id,))
+        )
+        after: Key | None = None
+        while page := self._ports.store.select(RUNS, index, prefix, after, PAGE_ROWS, descending=True):
+            yield from page
+            after = (*prefix, page[-1]["run_id"], page[-1]["run_id"])
+
+    def _info(self, row: Row) -> TurnInfo:
+        finished = row["state"] == FINISHED
+        return TurnInfo(
+            turn_id=turn_of_run(str(row["run_id"])),
+            agent_id=str(row["agent"]),
+            session_hash=self._session(str(row["stream_id"])),
+            status=status_of(str(row["terminal"])) if finished else OPEN,
+            events=None,
+            attempts=1,
+            began_at_ms=int(row["started_at_ms"] or 0),
+            changed_at_ms=int(row["changed_at_ms"] or 0),
+        )
+
+    def row(self, tenant: str, turn_id: str) -> Row | None:
+        """The run behind a turn; None if there is none of this tenant."""
+        if not is_id(turn_id, "trn"):
+            return None
+        row = self._ports.store.get(RUNS, (run_of_turn(turn_id),))
+        return row if row is not None and row["tenant"] == tenant == self._ports.tenant else None
+
+    def turn(self, row: Row) -> RunTurn:
+        """The turn of a run, with what the ledger keeps of its head."""
+        return drive(self.flow(row), self._ports)
+
+    def flow(self, row: Row) -> Flow[RunTurn]:
+        """As :meth:`turn`, for flows."""
+        place = yield from place_of_run(self._ports.tenant, row, self._session(str(row["stream_id"])))
+        return (yield from run_turn(place, row))
+
+    def _session(self, stream_id: str) -> str | None:
+        """The digest of a session, None where the key for it is not at hand."""
+        if stream_id not in self._sessions:
+            try:
+                self._sessions[stream_id] = self._ports.index(SESSION, stream_id)
+            except (KeyStoreMissing, KeyWithheld):
+                self._sessions[stream_id] = None
+        return self._sessions[stream_id]
+
+    # ---- abandoned turns ----
+
+    def abandon(self, row: Row) -> Flow[str | None]:
+        """Record that nobody is at the turn of this run any more; its id, or None where that is said already."""
+        stream_id, run_id = str(row["stream_id"]), str(row["run_id"])
+        said = yield Read(Events(stream_id, types=frozenset({ABANDONED}), run_id=run_id, limit=1))
+        if said:
+            return None
+        place = yield from place_of_run(self._ports.tenant, row, self._session(stream_id))
+        turn = yield from run_turn(place, row)
+        outsider = Outsider(self._ports.new_id("evt"), self._ports.now_ms(), run_id)
+        guard = RowIs(RUNS, (run_id,), frozenset({RUNNING}), int(row["row_version"] or 1))
+        yield Append(UnitDraft((Entry(stream_id, (turn_abandoned(outsider, place, turn),)),), (guard,)))
+        return place.turn_id
+
+
+class Journaling(Handle):
+    """The turns of a ledger: every run has one, whether or not heads are kept."""
+
+    keeps_turns: bool = False
+    """Whether the end of a run records its turn's head as ``turn.committed``."""
+
+    @property
+    def journal(self) -> LedgerTurns:
+        """The turns as a reader, for the two answers of :mod:`counterfoil.journal.answers`."""
+        return LedgerTurns(self.ports)
+
+    def turns(
+        self, *, agent: str | None = None, session: str | None = None, limit: int = MAX_LIST
+    ) -> list[TurnInfo]:
+        """Turns, newest first: of an agent, of a session (a conversation, by name or stream id), or all."""
+        if session is not None:
+            stream_id = self._find(session)
+            return [] if stream_id is None else self.journal.of_stream(stream_id, agent_id=agent, limit=limit)
+        return self.journal.turns(self.tenant, agent_id=agent, limit=limit)
+
+    def turn(self, turn_id: str) -> RunTurn:
+        """One turn, by its own id or its run's. Raises ``TurnNotFound``."""
+        wanted = turn_of_run(turn_id) if is_id(turn_id, "run") else turn_id
+        row = self.journal.row(self.tenant, wanted)
+        if row is None:
+            raise TurnNotFound(
+                f"there is no turn {turn_id} in {self.place}",
+                hint="`counterfoil turns` lists them",
+                turn_id=turn_id,
+            )
+        return self.journal.turn(row)
+
+    def abandon_turns(self, older_than_s: float) -> list[str]:
+        """Record ``turn.abandoned`` for turns whose worker is gone and that nothing came to for so long; their ids.
+
+        The run itself stays open: ``recover`` and the same code run again go on with it.
+        """
+        self.check_writable()
+        if older_than_s < 0:
+            raise InvalidForm("older_than_s is a number of seconds", argument="older_than_s")
+        before_ms = self.ports.now_ms() - round(older_than_s * 1000)
+        abandoned: list[str] = []
+        for row in reading.table_rows(self.ports, RUNS, "by_state", (self.tenant, RUNNING), None):
+            old = int(row["changed_at_ms"] or 0) < before_ms
+            if old and not reading.is_held(self.ports, str(row["stream_id"])):
+                turn_id = drive(self.journal.abandon(row), self.ports)
+                abandoned += [] if turn_id is None else [turn_id]
+        return abandoned

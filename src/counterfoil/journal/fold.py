@@ -1,0 +1,369 @@
+"""A run's turn, folded from its ledger events: the same stages, digests and chain as beside any other agent (DESIGN 8).
+
+Nothing is written twice: each event of the turn follows from one that the run's own transactions recorded, names it, and
+is dated by it. So the turn cannot say what the ledger does not, and what erasure takes from the ledger it takes from the
+turn.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from counterfoil.core import canonical
+from counterfoil.core.event import Draft
+from counterfoil.core.forms import time_ms
+from counterfoil.core.turn import clean_summary
+from counterfoil.core.values import comparable
+from counterfoil.flow.event import Event
+from counterfoil.journal.digests import RESULT_DIGITS
+from counterfoil.journal.event import Stage, TurnEvent, TurnNote, linked
+from counterfoil.journal.summary import Fields, Own, Value, summary
+
+TURN_TYPES: Final = frozenset(
+    {
+        "admission.accepted",
+        "approval.denied",
+        "approval.requested",
+        "decision.proposed",
+        "effect.intended",
+        "effect.late_observed",
+        "effect.observed",
+        "effect.settled",
+        "policy.evaluated",
+        "provider.failed",
+        "provider.requested",
+        "provider.responded",
+        "run.finished",
+        "step.finished",
+        "turn.committed",
+    }
+)
+"""What a turn is folded from, and where its head was kept."""
+
+WITH_CONTENT: Final = TURN_TYPES - {
+    "approval.denied",
+    "approval.requested",
+    "policy.evaluated",
+    "provider.failed",
+    "provider.requested",
+    "provider.responded",
+}
+"""Those whose content a digest is made of."""
+
+_STATUSES: Final[Mapping[str, str]] = {
+    "success": "completed",
+    "cancelled": "cancelled",
+    "interrupted": "cancelled",
+    "shutdown": "cancelled",
+    "superseded": "cancelled",
+    "policy_stop": "refused",
+}
+
+READABLE: Final = frozenset({"present", "none"})
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlace:
+    """Whose turn it is. ``parent`` is the turn of the run that spawned this one."""
+
+    tenant: str
+    run_id: str
+    agent_id: str
+    session_hash: str | None = None
+    parent: str | None = None
+
+    @property
+    def turn_id(self) -> str:
+        """The run's own id under the prefix of turns: one run, one turn."""
+        return turn_of_run(self.run_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A ledger event as the fold sees it, recorded or about to be."""
+
+    event_id: str
+    type: str
+    at_ms: int
+    data: Mapping[str, Any]
+    content: Mapping[str, Any] | None
+    state: str = "present"
+
+    @classmethod
+    def of_event(cls, event: Event) -> Source:
+        """A recorded event; its content is opened where a digest is made of it."""
+        at_ms = time_ms(event.header.occurred_at)
+        if event.type not in WITH_CONTENT or event.data.get("kind") in {"model", "code"}:
+            return cls(event.event_id, event.type, at_ms, event.data, None)
+        content = event.content_or_none()
+        return cls(event.event_id, event.type, at_ms, event.data, content, event.content_state)
+
+    @classmethod
+    def of_draft(cls, draft: Draft) -> Source:
+        """An event that is about to be recorded."""
+        content = draft.parts[0].value if draft.parts else {}
+        return cls(draft.event_id, draft.event_type, time_ms(draft.occurred_at), draft.data, content)
+
+
+@dataclass(frozen=True, slots=True)
+class RunTurn:
+    """A turn folded from a ledger. ``head`` and ``kept`` are its hashes as ``turn.committed`` keeps them, if one does.
+
+    ``closed`` says which state hides content that digests were made of: with it the chain cannot be made again.
+    """
+
+    events: list[TurnEvent]
+    head: str | None = None
+    kept: tuple[str, ...] | None = None
+    closed: str | None = None
+
+    @property
+    def broken_at_seq(self) -> int | None:
+        """The first event that differs from what was kept; None while all agree, or none was kept."""
+        if self.head is None or self.closed is not None:
+            return None
+        made = [event.hash for event in self.events]
+        if self.kept is None:
+            return None if made[-1:] == [self.head] else max(0, len(made) - 1)
+        for seq, (found, kept) in enumerate(zip(made, self.kept, strict=False)):
+            if found != kept:
+                return seq
+        return None if len(made) == len(self.kept) else min(len(made), len(self.kept))
+
+
+def turn_of_run(run_id: str) -> str:
+    """``trn_…`` of ``run_…``."""
+    return f"trn_{run_id.partition('_')[2]}"
+
+
+def run_of_turn(turn_id: str) -> str:
+    """``run_…`` of ``trn_…``."""
+    return f"run_{turn_id.partition('_')[2]}"
+
+
+def fold_turn(place: RunPlace, sources: Iterable[Source]) -> RunTurn:
+    """The turn of one run, from its events in the order of the ledger."""
+    fold = _Fold(place)
+    for source in sources:
+        fold.take(source)
+    return RunTurn(fold.events, fold.head, fold.kept, fold.closed)
+
+
+@dataclass(slots=True)
+class _Effect:
+    tool: str
+    arguments: str | None = None
+    approval_id: str | None = None
+
+
+@dataclass(slots=True)
+class _Fold:
+    place: RunPlace
+    events: list[TurnEvent] = field(default_factory=list)
+    head: str | None = None
+    kept: tuple[str, ...] | None = None
+    closed: str | None = None
+    effects: dict[str, _Effect] = field(default_factory=dict)
+    calls: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def take(self, source: Source) -> None:
+        handle = _HANDLERS.get(source.type)
+        if handle is None:
+            return
+        if source.type == "turn.committed":
+            self._keep(source)
+            return
+        if source.state not in READABLE and self.closed is None:
+            self.closed = source.state
+        for stage, fields, payload in handle(self, source):
+            self._add(source, stage, fields, payload)
+
+    def _add(self, source: Source, stage: Stage, fields: Fields, payload: str | None) -> None:
+        place = self.place
+        note = TurnNote(
+            place.tenant,
+            place.turn_id,
+            place.agent_id,
+            stage,
+            summary({**fields, "event": source.event_id}),
+            source.at_ms,
+            payload,
+            place.session_hash,
+        )
+        last = (self.events[-1].seq, self.events[-1].hash) if self.events else None
+        self.events.append(linked(note, last))
+
+    def _keep(self, source: Source) -> None:
+        content = source.content or {}
+        head, hashes = content.get("head"), content.get("hashes")
+        self.head = head if isinstance(head, str) else None
+        if isinstance(hashes, list):
+            self.kept = tuple(str(found) for found in hashes)
+
+    def effect(self, source: Source) -> _Effect:
+        return self.effects.setdefault(source.data["effect_id"], _Effect("unknown"))
+
+
+_Made = Iterator[tuple[Stage, Fields, str | None]]
+_Handler = Callable[[_Fold, Source], _Made]
+
+
+def _intake(fold: _Fold, source: Source) -> _Made:
+    content = source.content or {}
+    about = content.get("about")
+    told = about if isinstance(about, Mapping) else content
+    place = fold.place
+    session = None if place.session_hash is None else Own(place.session_hash)
+    fields: dict[str, Value] = {"session": session, "parent": place.parent, "run": place.run_id}
+    yield "INTAKE", fields, json_hash(told.get("message"))
+
+
+def _called(fold: _Fold, source: Source) -> _Made:
+    fold.calls[source.data["call_id"]] = source.data
+    yield from ()
+
+
+def _answered(fold: _Fold, source: Source) -> _Made:
+    data = source.data
+    asked = fold.calls.get(data["call_id"], {})
+    failed = source.type == "provider.failed"
+    fields: dict[str, Value] = {
+        "provider": _name(data["provider"]),
+        "model": _name(asked.get("model")),
+        "route": asked.get("purpose"),
+        "status": Own("error" if failed else "ok"),
+        "error": data.get("error_class"),
+        "ms": data.get("latency_ms"),
+    }
+    yield "MODEL_CALL", fields, None
+
+
+def _proposed(fold: _Fold, source: Source) -> _Made:
+    effect = fold.effect(source)
+    effect.tool = source.data["tool"]
+    effect.arguments = json_hash((source.content or {}).get("arguments"))
+    yield from ()
+
+
+def _intended(fold: _Fold, source: Source) -> _Made:
+    yield from _proposed(fold, source)
+    fold.effect(source).approval_id = source.data.get("approval_id")
+
+
+def _ruled(fold: _Fold, source: Source) -> _Made:
+    data = source.data
+    fields: dict[str, Value] = {
+        "guard": _name(data["policy"]),
+        "outcome": data["outcome"],
+        "rules": ",".join(data["rules"]) or None,
+    }
+    yield "GUARD", fields, None
+    if data["outcome"] == "deny":
+        effect = fold.effect(source)
+        yield "TOOL_CALL", _tool(effect, "blocked") | {"by": Own("argument_policy")}, effect.arguments
+
+
+def _asked(fold: _Fold, source: Source) -> _Made:
+    effect = fold.effect(source)
+    request = source.data["approval_id"]
+    yield "APPROVAL", {"decision": Own("pending"), "request": request, "tool": _name(effect.tool)}, None
+    yield "TOOL_CALL", _tool(effect, "parked"), effect.arguments
+
+
+def _denied(fold: _Fold, source: Source) -> _Made:
+    del fold
+    yield "APPROVAL", {"decision": Own("decided:denied"), "request": source.data["approval_id"]}, None
+
+
+def _observed(fold: _Fold, source: Source) -> _Made:
+    effect, data = fold.effect(source), source.data
+    done = data["outcome"] == "succeeded"
+    if effect.approval_id is not None:
+        decided = Own("decided:completed" if done else "decided:failed")
+        yield "APPROVAL", {"decision": decided, "request": effect.approval_id}, None
+        effect.approval_id = None
+    result = json_hash((source.content or {}).get("result")) if done else None
+    fields = _tool(effect, "ok" if done else "error") | {
+        "outcome": None if done else Own(data["outcome"]),
+        "by": Own("review") if source.type == "effect.settled" else None,
+        "error": data.get("error_class"),
+        "resultSha": None if result is None else Own(result[:RESULT_DIGITS]),
+        "ms": data.get("latency_ms"),
+    }
+    yield "TOOL_CALL", fields, effect.arguments
+
+
+def _stepped(fold: _Fold, source: Source) -> _Made:
+    del fold
+    data = source.data
+    if data["kind"] != "tool":
+        return
+    result = json_hash((source.content or {}).get("result"))
+    fields: dict[str, Value] = {
+        "tool": _name(data["name"]),
+        "status": Own("ok" if data["outcome"] == "ok" else "error"),
+        "resultSha": None if result is None else Own(result[:RESULT_DIGITS]),
+        "ms": data.get("duration_ms"),
+    }
+    yield "TOOL_CALL", fields, None
+
+
+def _finished(fold: _Fold, source: Source) -> _Made:
+    del fold
+    yield (
+        "COMMIT",
+        {"status": Own(status_of(source.data["terminal"]))},
+        json_hash((source.content or {}).get("output")),
+    )
+
+
+def _nothing(fold: _Fold, source: Source) -> _Made:
+    del fold, source
+    yield from ()
+
+
+def _name(name: str | None) -> str | None:
+    """A name of a header; one that nobody declared stands there as a keyed digest, which hides nothing more (FORMAT 1)."""
+    return Own(name) if name is not None and name.startswith("~") else name
+
+
+def _tool(effect: _Effect, status: str) -> dict[str, Value]:
+    return {"tool": _name(effect.tool), "status": Own(status)}
+
+
+_HANDLERS: Final[Mapping[str, _Handler]] = {
+    "admission.accepted": _intake,
+    "provider.requested": _called,
+    "provider.responded": _answered,
+    "provider.failed": _answered,
+    "decision.proposed": _proposed,
+    "policy.evaluated": _ruled,
+    "approval.requested": _asked,
+    "approval.denied": _denied,
+    "effect.intended": _intended,
+    "effect.observed": _observed,
+    "effect.late_observed": _observed,
+    "effect.settled": _observed,
+    "step.finished": _stepped,
+    "run.finished": _finished,
+    "turn.committed": _nothing,
+}
+
+
+def status_of(terminal: str) -> str:
+    """How the ADR calls a run's end: ``completed``, ``cancelled``, ``refused`` or ``error:TERMINAL``."""
+    return _STATUSES.get(terminal, f"error:{terminal}")
+
+
+def json_hash(value: Any) -> str | None:
+    """The payload hash of a value in its recorded form, equal to that of the value itself; None for None."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        data = clean_summary(value).encode("utf-8")
+    else:
+        data = canonical.encode(comparable(value))
+    return hashlib.sha256(data).hexdigest()
