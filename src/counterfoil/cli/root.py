@@ -33,6 +33,7 @@ COMMANDS: Final = {
     "repair": "Undo what was wrong, on record: start, show, resume, close, correct.",
     "hold": "The stop lever: let no new effect begin.",
     "cancel": "End a run from outside.",
+    "shadow": "What a policy in shadow would have refused.",
     "artifacts": "Bytes outside the events: list, get, verify.",
     "bench": "Measure side by side against the budgets.",
     "help": "Help on a command.",

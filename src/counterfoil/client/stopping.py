@@ -10,6 +10,7 @@ from counterfoil.client import reading
 from counterfoil.client.assembling import keys_and_ports
 from counterfoil.client.handle import Handle
 from counterfoil.client.ports import LedgerPorts
+from counterfoil.client.shadowing import ShadowLine, shadow_lines
 from counterfoil.client.streams import system_stream_id
 from counterfoil.core.forms import time_text
 from counterfoil.core.ids import is_id
@@ -103,6 +104,13 @@ class Stopping(Handle):
     def holds(self) -> list[HeldLever]:
         """The levers of this tenant that are held, with who pulled them and why."""
         return held_levers(self.ports)
+
+    def shadowed(self, policy: str | None = None, revision: str | None = None) -> list[ShadowLine]:
+        """What policies in shadow ruled (:func:`counterfoil.policy.shadow`), counted by outcome, rule and tool.
+
+        Of one policy, or one revision of it, if they are named.
+        """
+        return shadow_lines(self.ports, policy, revision)
 
     def cancel(self, run_id: str, *, by: str, reason: str) -> Cancelled:
         """End a run from outside, as the named person ``by``; it ends as ``cancelled``.

@@ -40,6 +40,11 @@ class Decided:
     proposed: Mapping[str, Any] | None = None
     recorded: Mapping[str, Any] | None = None
     approval_id: str | None = None
+    shadowed: bool = False
+
+    def in_shadow(self) -> None:
+        """The ruling was only recorded: the call is made as it was asked for."""
+        self.shadowed, self.outcome, self.proposed, self.recorded = True, "allow", None, None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +105,9 @@ class Decisions:
         decided.policy, decided.revision = data["policy"], data["revision"]
         decided.outcome, decided.rules = data["outcome"], tuple(data["rules"])
         decided.proposed = decided.recorded = None
+        decided.shadowed = data.get("enforced") is False
+        if decided.shadowed:
+            decided.in_shadow()
         if decided.outcome == "constrain" and decided.effect_id in self._recorded:
             proposed = self._recorded[decided.effect_id].content_or_none() or {}
             decided.proposed = proposed.get("arguments")

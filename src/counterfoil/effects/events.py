@@ -75,9 +75,14 @@ def policy_evaluated(
     ruling: Ruling,
     binding: str,
     content: Mapping[str, Any],
+    *,
+    enforced: bool = True,
 ) -> Draft:
-    """What the policy (its name and revision) said; ``binding`` is that of the call it is about, as it allows it."""
-    data = {
+    """What the policy (its name and revision) said; ``binding`` is that of the call it is about, as it allows it.
+
+    ``enforced`` False: it was only recorded, and the call is made as it was asked for.
+    """
+    data: dict[str, Any] = {
         "effect_id": effect_id,
         "policy": policy[0],
         "revision": policy[1],
@@ -85,6 +90,8 @@ def policy_evaluated(
         "rules": list(ruling.rules),
         "binding": binding,
     }
+    if not enforced:
+        data["enforced"] = False
     return by.draft("policy.evaluated", data, content)
 
 

@@ -24,7 +24,7 @@ from counterfoil.effects.refusals import (
     refusal_of,
     refused_call,
 )
-from counterfoil.effects.rulings import evaluate, request_of, ruled_content
+from counterfoil.effects.rulings import enforced, evaluate, request_of, ruled_content
 from counterfoil.errors import Fenced, GuardFailed
 from counterfoil.flow.context import RunScope
 from counterfoil.flow.event import Event
@@ -85,6 +85,11 @@ class _Permitting:
             effect_id = effect_id or self.decided.effect_id
         self.effect_id: str = effect_id or ""
 
+    @property
+    def shadowed(self) -> bool:
+        """Whether what the policy says is recorded and not enforced."""
+        return self.policy is not None and not enforced(self.policy)
+
     def ask_ahead(self) -> Flow[Permit]:
         """Ask people about a call that is yet to come; the permit names the approval, if there is one."""
         decided, approval_id = self.decided, None
@@ -93,7 +98,7 @@ class _Permitting:
         elif self.policy is not None:
             self.effect_id = self.effect_id or (yield NewId("eff"))
             ruling, new, proposed = yield from self._judge()
-            if ruling.outcome == "ask":
+            if ruling.outcome == "ask" and not self.shadowed:
                 approval_id = yield from self._request(ruling, new, (proposed, self._evaluated(ruling, new)))
         if approval_id is not None and (yield from unanswered((approval_id,))):
             self.asked.decisions.asked_ahead.append(approval_id)
@@ -137,9 +142,10 @@ class _Permitting:
         """Whether a ruling is about this call and of the policy in force; without one the recorded ruling stands."""
         if decided.identity != self.asked.identity:
             return False
-        return self.policy is None or (decided.policy, decided.revision) == (
+        return self.policy is None or (decided.policy, decided.revision, decided.shadowed) == (
             self.policy.name,
             self.policy.revision,
+            self.shadowed,
         )
 
     def _allowed(self, decided: Decided) -> Permit:
@@ -175,6 +181,9 @@ class _Permitting:
 
     def _carry_out(self, ruling: Ruling, new: Decided, *before: Draft) -> Flow[Permit]:
         evaluated = self._evaluated(ruling, new)
+        if self.shadowed:
+            new.in_shadow()
+            return replace(self._allowed(new), drafts=(*before, evaluated), decided=new)
         match ruling.outcome:
             case "deny":
                 raise (yield from self._denied(ruling, new, (*before, evaluated)))
@@ -186,7 +195,7 @@ class _Permitting:
     def _evaluated(self, ruling: Ruling, new: Decided) -> Draft:
         assert self.policy is not None
         new.policy, new.revision = self.policy.name, self.policy.revision
-        new.outcome, new.rules = ruling.outcome, ruling.rules
+        new.outcome, new.rules, new.shadowed = ruling.outcome, ruling.rules, self.shadowed
         asked, binding = self.asked, new.binding
         if ruling.outcome == "constrain":
             assert ruling.arguments is not None
@@ -194,7 +203,13 @@ class _Permitting:
             binding = asked.binding(self.effect_id, new.recorded)
         content = ruled_content(asked, self.policy, ruling)
         return events.policy_evaluated(
-            self.scope, self.effect_id, (new.policy, new.revision), ruling, binding, content
+            self.scope,
+            self.effect_id,
+            (new.policy, new.revision),
+            ruling,
+            binding,
+            content,
+            enforced=not self.shadowed,
         )
 
     def _denied(self, ruling: Ruling, new: Decided, drafts: tuple[Draft, ...]) -> Flow[Exception]:

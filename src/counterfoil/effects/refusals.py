@@ -19,7 +19,8 @@ LEVER_POLICY: Final = "counterfoil.lever"
 def is_refusal(event: Event) -> bool:
     """Whether this event refused a call."""
     return event.type in REFUSED_TYPES and (
-        event.type != "policy.evaluated" or event.data["outcome"] == "deny"
+        event.type != "policy.evaluated"
+        or (event.data["outcome"] == "deny" and event.data.get("enforced") is not False)
     )
 
 

@@ -30,10 +30,31 @@ ASSIGNEES_MAX: Final = 7
 WAIT_S_MAX: Final = 10 * 365 * 86_400
 
 
+FAILED_RULE: Final = "policy-failed"
+"""The rule of a policy in shadow that failed: enforced, it would have let nothing through."""
+
+
+def enforced(policy: Policy) -> bool:
+    """Whether what this policy says is done; one in shadow is only recorded (DESIGN 7)."""
+    return bool(getattr(policy, "enforced", True))
+
+
 def evaluate(asked: Asked, effect_id: str) -> Flow[Ruling]:
-    """The ruling on this call, checked; new arguments are in their recorded form. Raises ``PolicyFailed``."""
+    """The ruling on this call, checked; new arguments are in their recorded form.
+
+    Raises ``PolicyFailed``. The failure of a policy in shadow is a ruling like any other: it hinders nobody.
+    """
     policy = asked.scope.policy
     assert policy is not None
+    try:
+        return (yield from _evaluate(asked, policy, effect_id))
+    except PolicyFailed as failed:
+        if enforced(policy) or not all(map(is_label, (policy.name, policy.revision))):
+            raise
+        return Ruling("deny", rules=(FAILED_RULE,), reasons=(failed.message,))
+
+
+def _evaluate(asked: Asked, policy: Policy, effect_id: str) -> Flow[Ruling]:
     now: int = yield Now()
     proposal = Proposal(
         tool=asked.tool.name,

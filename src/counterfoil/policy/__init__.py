@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from counterfoil.abc.policy import Asking, Policy, Proposal, Ruling
 from counterfoil.policy.rules import Rule, RuleList, allow, ask, constrain, deny
+from counterfoil.policy.shadow import shadow
 
 __all__ = [
     "Asking",
@@ -16,4 +17,5 @@ __all__ = [
     "ask",
     "constrain",
     "deny",
+    "shadow",
 ]

@@ -38,6 +38,9 @@ def _evaluated(build: Build, event: Event) -> None:
     content, data = Content(event), event.data
     outcome = str(data["outcome"])
     glyph, words, style = _RULINGS[outcome]
+    shadowed = data.get("enforced") is False
+    if shadowed and outcome != "allow":
+        glyph, words, style = "·", f"in shadow: {words}, and is not obeyed", "quiet"
     proposal = build.proposals.pop(str(data["effect_id"]), None)
     if outcome == "allow" and proposal is not None:
         # The usual case says what matters in one line, and many of them fold.
@@ -46,7 +49,7 @@ def _evaluated(build: Build, event: Event) -> None:
             Span(f"{words}: {marked(str(data['policy']))} {marked(str(data['revision']))}", style)
         )
         return
-    note = build.note(event, glyph, "policy", style="failure" if outcome == "deny" else "plain")
+    note = build.note(event, glyph, "policy", style="failure" if outcome == "deny" and not shadowed else "plain")
     note.detail = [
         Span(marked(f"{data['policy']} {data['revision']}")),
         Span(words, style),

@@ -1,13 +1,15 @@
-"""What a lever does and holds, and what became of a cancelled run, for people."""
+"""What a lever does and holds, what became of a cancelled run, and what a policy in shadow said, for people."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
-from counterfoil.cli.render.line import Line, Span
+from counterfoil.cli.render.line import Line, Span, Style
 from counterfoil.cli.render.marks import marked
 from counterfoil.cli.render.table import Column, table
-from counterfoil.cli.render.times import duration, moment, plural
+from counterfoil.cli.render.times import count, duration, moment, plural
+from counterfoil.client.shadowing import ShadowLine
 from counterfoil.client.stopping import HeldLever
 from counterfoil.effects.holding import LeverMoved
 from counterfoil.runtime.cancel import Cancelled
@@ -78,3 +80,47 @@ def cancelled_lines(done: Cancelled, doubt: Sequence[Row], option: str) -> Itera
             f"  {plural(len(doubt), 'effect')} of it under way, in doubt or in review: ",
             Span(f"counterfoil recover {done.run_id}{option}", "quiet"),
         )
+
+
+_WOULD: Final[Mapping[str, tuple[str, Style]]] = {
+    "deny": ("would be denied", "failure"),
+    "ask": ("would be put to people", "wait"),
+    "constrain": ("would be changed", "strong"),
+    "allow": ("would be allowed", "good"),
+}
+
+
+def shadow_line_table(lines: Sequence[ShadowLine], width: int) -> list[Line]:
+    """One line for what was judged alike, the worst first; then how much of it all that was."""
+    if not lines:
+        return [Line(Span("· ", "quiet"), "no call was judged in shadow")]
+    columns = (
+        Column("policy", shrinks=True),
+        Column("outcome"),
+        Column("rules", shrinks=True, yields=1),
+        Column("tool", shrinks=True, yields=2),
+        Column("calls", "right"),
+        Column("made", "right"),
+    )
+    rows = [
+        [
+            Line(marked(f"{line.policy} {line.revision}")),
+            Line(Span(*_WOULD[line.outcome])),
+            Line(marked(", ".join(line.rules))),
+            Line(marked(line.tool)),
+            Line(count(line.calls)),
+            Line(count(line.made)),
+        ]
+        for line in lines
+    ]
+    calls = sum(line.calls for line in lines)
+    other = sum(line.calls for line in lines if line.outcome != "allow")
+    return [
+        *table(columns, rows, width),
+        Line(
+            Span(
+                f"{plural(calls, 'call')} judged in shadow, {count(other)} of them would not have been made as they were",
+                "quiet",
+            )
+        ),
+    ]
