@@ -70,7 +70,12 @@ class Face:
 
         tenant = self.tenant or self.config.tenant
         return open_ledger(
-            self.place, tenant=tenant, create=create, read_only=not write and not create, clock=self.clock
+            self.place,
+            tenant=tenant,
+            create=create,
+            read_only=not write and not create,
+            artifacts=self.config.artifacts,
+            clock=self.clock,
         )
 
     # ---- out ----

@@ -13,20 +13,22 @@ from counterfoil.errors import ConfigInvalid, FileMissing
 
 FILE_NAME: Final = "counterfoil.toml"
 
-_MEMBERS: Final[dict[str, type]] = {"ledger": str, "app": str, "tenant": str}
+_MEMBERS: Final[dict[str, type]] = {"ledger": str, "app": str, "tenant": str, "artifacts": str}
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
     """What the file says. ``path`` is the file, or None when there is none and everything is default.
 
-    A relative ``ledger`` is relative to the file. ``app`` is a module name such as ``shop.agents``.
+    A relative ``ledger`` or ``artifacts`` is relative to the file. ``app`` is a module name such as ``shop.agents``.
+    ``artifacts`` is the directory where artifacts lie, if not in the ledger's own.
     """
 
     path: Path | None = None
     ledger: str | None = None
     app: str | None = None
     tenant: str = "default"
+    artifacts: str | None = None
 
 
 def find_config(start: Path | None = None) -> Config:
@@ -52,7 +54,10 @@ def read_config(path: Path) -> Config:
     ledger = members.get("ledger")
     if ledger is not None and "://" not in ledger:
         ledger = str(path.parent / Path(ledger).expanduser())
-    return Config(path, ledger, members.get("app"), members.get("tenant", "default"))
+    artifacts = members.get("artifacts")
+    if artifacts is not None:
+        artifacts = str(path.parent / Path(artifacts).expanduser())
+    return Config(path, ledger, members.get("app"), members.get("tenant", "default"), artifacts)
 
 
 def load_app(config: Config) -> str | None:
