@@ -49,7 +49,9 @@ def _evaluated(build: Build, event: Event) -> None:
             Span(f"{words}: {marked(str(data['policy']))} {marked(str(data['revision']))}", style)
         )
         return
-    note = build.note(event, glyph, "policy", style="failure" if outcome == "deny" and not shadowed else "plain")
+    note = build.note(
+        event, glyph, "policy", style="failure" if outcome == "deny" and not shadowed else "plain"
+    )
     note.detail = [
         Span(marked(f"{data['policy']} {data['revision']}")),
         Span(words, style),
