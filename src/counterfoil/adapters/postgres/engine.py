@@ -93,9 +93,7 @@ class Engine:
         def once(connection: BoundedConnection, attempt: _Try) -> list[Outcome]:
             self._tables.check_writable()
             if len(jobs) == 1 and jobs[0].plain and self._lone and not doubted:
-                receipt = append_lone(
-                    connection, self._heads, self._tables.schema, jobs[0], self._clock, attempt
-                )
+                receipt = append_lone(connection, self._heads, self._tables, jobs[0], self._clock, attempt)
                 if receipt is not None:
                     return [receipt]
             return self._transaction(

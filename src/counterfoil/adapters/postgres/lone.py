@@ -11,6 +11,7 @@ from counterfoil.adapters.postgres.connect import BoundedConnection, run
 from counterfoil.adapters.postgres.heads import HeadMemory, KnownHead
 from counterfoil.adapters.postgres.plan import Job
 from counterfoil.adapters.postgres.schema import quoted
+from counterfoil.adapters.postgres.tables import RowTables
 from counterfoil.core.event import event_hash, splice
 from counterfoil.core.forms import time_text
 from counterfoil.core.limits import SEQUENCE_MAX
@@ -32,12 +33,12 @@ class Attempt(Protocol):
 def append_lone(
     connection: BoundedConnection,
     heads: HeadMemory,
-    schema: str,
+    tables: RowTables,
     job: Job,
     clock: DatabaseClock,
     attempt: Attempt,
 ) -> Receipt | None:
-    """The receipt, or None when the head is not where it was last seen or a check needs a closer look."""
+    """The receipt, or None when the head or the row tables are not as last seen or a check needs a closer look."""
     (part,) = job.streams
     known = heads.get(part.stream_id)
     if known is None or not 0 < job.events <= EVENTS_MAX or known.seq + job.events > SEQUENCE_MAX:
@@ -48,7 +49,7 @@ def append_lone(
     receipt = Receipt(tuple(positions))
     attempt.sent, attempt.answer = True, [receipt]
     try:
-        ((moved,),) = run(connection, *_call(schema, job, known, positions, headers)).fetchall()
+        ((moved,),) = run(connection, *_call(tables, job, known, positions, headers)).fetchall()
     except psycopg.Error as error:
         if error.sqlstate != UNIQUE_VIOLATION:
             raise
@@ -80,6 +81,7 @@ _ONE: Final = (
     "bigint",
     "bytea",
     "bigint",
+    "bigint",
     "bytea",
     "bigint",
     "text",
@@ -89,7 +91,7 @@ _ONE: Final = (
     "bytea",
 )
 _SOME: Final = (
-    *("text", "bigint", "bytea", "bigint", "bigint", "bytea", "bigint"),
+    *("text", "bigint", "bytea", "bigint", "bigint", "bigint", "bytea", "bigint"),
     *("bigint[]", "text[]", "text[]", "text[]", "bytea[]", "bytea[]", "bigint[]", "smallint[]", "bytea[]"),
 )
 
@@ -103,24 +105,24 @@ _SOME_MARKS: Final = _marks(_SOME)
 
 
 def _call(
-    schema: str, job: Job, known: KnownHead, positions: list[Position], headers: list[bytes]
+    tables: RowTables, job: Job, known: KnownHead, positions: list[Position], headers: list[bytes]
 ) -> tuple[str, list[Any]]:
     """The statement with its parameters: ``append_lone_event`` for one event with one record at most, else ``append_lone``."""
     (part,) = job.streams
     last = positions[-1]
-    head = [part.stream_id, known.seq, known.hash, part.token]
+    head = [part.stream_id, known.seq, known.hash, part.token, tables.versions]
     if len(headers) == 1 and len(part.events[0].records) <= 1:
         event = part.events[0]
         record = event.records[0] if event.records else None
         named = [event.event_id, event.event_type, event.run_id]
         params = [*head, last.hash, last.recorded_at_ms, *named, headers[0], record]
-        return f"SELECT {quoted(schema)}.append_lone_event({_ONE_MARKS})", params
+        return f"SELECT {quoted(tables.schema)}.append_lone_event({_ONE_MARKS})", params
     records = [
         (place.sequence, number, record)
         for place, event in zip(positions, part.events, strict=True)
         for number, record in enumerate(event.records)
     ]
-    return f"SELECT {quoted(schema)}.append_lone({_SOME_MARKS})", [
+    return f"SELECT {quoted(tables.schema)}.append_lone({_SOME_MARKS})", [
         *(*head, last.sequence, last.hash, last.recorded_at_ms),
         [place.sequence for place in positions],
         [event.event_id for event in part.events],

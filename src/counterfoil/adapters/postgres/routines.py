@@ -21,6 +21,9 @@ BY_INDEX: Final = (
 while the table grows, until the table is analyzed. Ruled-out plans look so dear to older servers that they would
 compile the statement before they run it, which takes a hundred times as long as the statement."""
 
+SAME_TABLES: Final = "tables = (SELECT coalesce(sum(t.version), 0)::bigint FROM {s}.row_table t)"
+"""Nobody has made a row table or made one over since the caller looked; else its rows may lack what others expect."""
+
 ROUTINES: Final[dict[str, str]] = {
     # Locks the heads of these streams in the order of their ids, and then tells what decides about an append: each
     # stream that is there with its head, its last event and the clock, and which of these events are there (`event` not
@@ -84,9 +87,10 @@ ROUTINES: Final[dict[str, str]] = {
                     SELECT * FROM unnest(record_streams, record_seqs, record_parts, record_tenants, records);
             END IF;
         END $$""",
-    # A lone append: compare the head and move it, add events and records; false when the head is elsewhere.
+    # A lone append: compare the head and move it, add events and records; false when the head is elsewhere or `tables` is
+    # not what `begin_append` would tell.
     "append_lone": f"""CREATE FUNCTION {{s}}.append_lone(
-            stream text, old_seq bigint, old_hash bytea, wanted_token bigint, new_seq bigint, new_hash bytea,
+            stream text, old_seq bigint, old_hash bytea, wanted_token bigint, tables bigint, new_seq bigint, new_hash bytea,
             now_ms bigint, seqs bigint[], ids text[], types text[], runs text[], headers bytea[], hashes bytea[],
             record_seqs bigint[], record_parts smallint[], records bytea[]
         ) RETURNS boolean LANGUAGE plpgsql {BY_INDEX} AS $$
@@ -94,7 +98,7 @@ ROUTINES: Final[dict[str, str]] = {
         BEGIN
             UPDATE {{s}}.head h SET seq = new_seq, hash = new_hash
                 WHERE h.stream_id = stream AND h.seq = old_seq AND h.hash = old_hash
-                    AND h.token = coalesce(wanted_token, h.token)
+                    AND h.token = coalesce(wanted_token, h.token) AND {SAME_TABLES}
                 RETURNING h.tenant INTO of_tenant;
             IF NOT FOUND THEN
                 RETURN false;
@@ -111,14 +115,14 @@ ROUTINES: Final[dict[str, str]] = {
         END $$""",
     # The same for one event with one record at most, which is what most appends are: no arrays to take apart.
     "append_lone_event": f"""CREATE FUNCTION {{s}}.append_lone_event(
-            stream text, old_seq bigint, old_hash bytea, wanted_token bigint, new_hash bytea, now_ms bigint,
+            stream text, old_seq bigint, old_hash bytea, wanted_token bigint, tables bigint, new_hash bytea, now_ms bigint,
             id text, type text, run text, header bytea, record bytea
         ) RETURNS boolean LANGUAGE plpgsql {BY_INDEX} AS $$
         DECLARE of_tenant text;
         BEGIN
             UPDATE {{s}}.head h SET seq = old_seq + 1, hash = new_hash
                 WHERE h.stream_id = stream AND h.seq = old_seq AND h.hash = old_hash
-                    AND h.token = coalesce(wanted_token, h.token)
+                    AND h.token = coalesce(wanted_token, h.token) AND {SAME_TABLES}
                 RETURNING h.tenant INTO of_tenant;
             IF NOT FOUND THEN
                 RETURN false;

@@ -16,7 +16,7 @@ from counterfoil.adapters.postgres.paging import CASTS, Pages, listed, quote
 from counterfoil.adapters.postgres.roles import grant_rows
 from counterfoil.adapters.postgres.routines import row_routines
 from counterfoil.adapters.postgres.schema import of_my_tenants, policy, quoted
-from counterfoil.errors import ConfigInvalid, InvalidUnit, SchemaTooNew
+from counterfoil.errors import ConfigInvalid, InvalidUnit, SchemaTooNew, SchemaUnknown
 from counterfoil.store.rows import VERSION_COLUMN, Cell, Column, Row, TableSpec
 
 PREFIX: Final = "row_"
@@ -198,10 +198,20 @@ class RowTables:
         self.empty: dict[str, Table] = {name: Table(table.spec) for name, table in self.by_name.items()}
 
     def table(self, name: str) -> RowTable:
-        """The table as the database holds it. Raises InvalidUnit if no feature declared it."""
+        """The table as the database holds it. Raises InvalidUnit if no feature declared it.
+
+        Raises SchemaUnknown if it is not there: somebody dropped it, or this handle reads a ledger that has yet to
+        be opened for writing by a program that knows the table.
+        """
         try:
             return self.by_name[name]
         except KeyError:
+            if name in self.declared:
+                raise SchemaUnknown(
+                    f"the ledger lacks the table of {name}, which is derived",
+                    hint="run `counterfoil rebuild`: it makes the table and its rows again from the events",
+                    table=name,
+                ) from None
             raise InvalidUnit(f"no table {name!r} is declared in this store", table=name) from None
 
     def check_writable(self) -> None:
@@ -219,10 +229,11 @@ class RowTables:
         """Take note of what the database holds."""
         held = self._held(connection)
         self.newer, stale = {}, set()
-        self.versions = sum(version for version, _, _ in held.values())
         for name, mine in self.declared.items():
             version, text, is_stale = held.get(name, (0, "", False))
             self.by_name[name] = mine
+            if name not in held:
+                del self.by_name[name]
             if is_stale:
                 stale.add(name)
             if version > mine.spec.version:
@@ -263,11 +274,22 @@ class RowTables:
             )
 
     def _held(self, connection: BoundedConnection) -> Mapping[str, tuple[int, str, bool]]:
-        rows = fetch(connection, f"SELECT name, version, spec, stale FROM {quoted(self.schema)}.row_table")
-        return {name: (version, spec, stale) for name, version, spec, stale in rows}
+        """What is known of each table that is there. One that was dropped is made again like one that never was."""
+        rows = fetch(
+            connection,
+            "SELECT r.name, r.version, r.spec, r.stale, EXISTS"
+            " (SELECT 1 FROM pg_tables t WHERE t.schemaname = %s AND t.tablename = %s || r.name)"
+            f" FROM {quoted(self.schema)}.row_table r",
+            (self.schema, PREFIX),
+        )
+        self.versions = sum(version for _, version, *_ in rows)
+        return {name: (version, spec, stale) for name, version, spec, stale, there in rows if there}
 
     def _make(self, connection: BoundedConnection, spec: TableSpec) -> None:
-        run_all(connection, _create_statements(RowTable(spec, self.schema)))
+        made_for = RowTable(spec, self.schema)
+        # Where somebody dropped the table, a function of it is left.
+        left = [f"DROP FUNCTION IF EXISTS {name}" for name in made_for.routines.values()]
+        run_all(connection, left + _create_statements(made_for))
         grant_rows(connection, self.schema, PREFIX + spec.name)
 
     def _make_over(self, connection: BoundedConnection, spec: TableSpec, older: TableSpec | None) -> None:

@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from counterfoil.adapters.postgres.heads import CONTENDED_APPENDS
 from counterfoil.errors import (
     ConfigInvalid,
     KeyStoreMissing,
@@ -140,6 +141,39 @@ def test_a_process_whose_tables_are_made_over_while_it_runs_refuses_to_write_fro
     refusal(store, stream.unit(stream.event(), rows=(thing("after", stream),)), SchemaTooNew)
     refusal(store, stream.unit(stream.event()), SchemaTooNew)
     assert store.get("thing", ("before",))["size"] == 0
+
+
+def test_so_does_one_that_appends_events_alone(ledger, store, stream):
+    receipt(store, stream.unit(stream.event()))
+    receipt(store, stream.unit(stream.event()))
+    ledger.open((WIDER,))
+    refusal(store, stream.unit(stream.event()), SchemaTooNew)
+    refusal(store, stream.unit(*stream.events(3)), SchemaTooNew)
+
+
+def test_a_lone_append_is_one_statement_again_after_another_process_brought_a_table(
+    ledger, store, stream, monkeypatch
+):
+    later = TableSpec("later", (Column("name"), Column("stream_id")), key=("name",))
+    ledger.open((THING, later))
+    for _ in range(2 + CONTENDED_APPENDS):
+        receipt(store, stream.unit(stream.event()))
+    monkeypatch.setattr(store._engine, "_transaction", None)
+    receipt(store, stream.unit(stream.event()))
+
+
+def test_a_table_that_was_dropped_is_made_again_and_told_to_be_stale(ledger, store, stream):
+    ledger.behind("DROP TABLE {s}.row_thing CASCADE")
+    reader = ledger.open(create=False, read_only=True)
+    with pytest.raises(SchemaUnknown, match="which is derived") as caught:
+        reader.select("thing")
+    assert "rebuild" in caught.value.hint
+    again = ledger.open()
+    assert again.stale_tables == {"thing"}
+    again.rebuild_rows(None, [thing("t0", stream)])
+    receipt(again, stream.unit(stream.event(), rows=(thing("t1", stream),)))
+    assert [row["thing_id"] for row in again.select("thing")] == ["t0", "t1"]
+    assert ledger.open().stale_tables == frozenset()
 
 
 def test_a_process_goes_on_when_another_one_brings_tables_of_its_own(ledger, store, stream):
