@@ -12,7 +12,6 @@ from typing import Any, Final
 from counterfoil.core import canonical
 from counterfoil.core.turn import clean_summary
 from counterfoil.core.values import comparable, to_json
-from counterfoil.errors import CounterfoilError
 
 RESULT_DIGITS: Final = 12
 """Hexadecimal digits of a result's digest: tool results contribute no more than that (seed 000)."""
@@ -25,11 +24,12 @@ def payload_hash(payload: Any) -> str | None:
     """
     if payload is None:
         return None
-    if isinstance(payload, str):
-        return hashlib.sha256(clean_summary(payload).encode("utf-8")).hexdigest()
     try:
-        encoded = canonical.encode(comparable(to_json(payload, "payload")))
-    except CounterfoilError:
+        if isinstance(payload, str):
+            encoded = clean_summary(payload).encode("utf-8")
+        else:
+            encoded = canonical.encode(comparable(to_json(payload, "payload")))
+    except Exception:  # noqa: BLE001 - a value that raises when it is looked at has no form either
         return None
     return hashlib.sha256(encoded).hexdigest()
 

@@ -29,12 +29,13 @@ class _Heard(Generic[T]):
             return
         try:
             piece: Any = chunk if self._text is None else self._text(chunk)
+            said = piece if isinstance(piece, str) else None
         except Exception:  # noqa: BLE001 - the stream goes on whatever its text is worth
-            piece = None
-        if isinstance(piece, str):
-            self._pieces.append(piece)
-        else:
+            said = None
+        if said is None:
             self._pieces = None
+        else:
+            self._pieces.append(said)
 
     def end(self, status: str = "completed") -> None:
         whole = status == "completed" and self._pieces is not None
