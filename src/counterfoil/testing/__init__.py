@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from counterfoil.testing.manual import ManualClock, SequentialIds
@@ -14,20 +15,39 @@ if TYPE_CHECKING:
         KeyStoreContract,
         StoreContract,
     )
+    from counterfoil.testing.crash import World, crash_here
+    from counterfoil.testing.everywhere import crash_everywhere, memory_ledger
+    from counterfoil.testing.provider import FakeProvider
 
 __all__ = [
     "ArtifactStoreContract",
+    "FakeProvider",
     "FaultContract",
     "KeyStoreContract",
     "ManualClock",
     "SequentialIds",
     "StoreContract",
+    "World",
+    "crash_everywhere",
+    "crash_here",
+    "memory_ledger",
 ]
 
 _SUITES = frozenset({"ArtifactStoreContract", "FaultContract", "KeyStoreContract", "StoreContract"})
 
+_MODULES = {
+    "FakeProvider": "provider",
+    "World": "crash",
+    "crash_everywhere": "everywhere",
+    "crash_here": "crash",
+    "memory_ledger": "everywhere",
+}
+"""Where the parts for tests of one's own tools stand; they bring the whole ledger along, which a clock does not."""
+
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return getattr(import_module(f"counterfoil.testing.{_MODULES[name]}"), name)
     # The suites need pytest, which a program that only wants a manual clock need not have.
     if name not in _SUITES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -32,10 +32,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, Self, TypeVar, cast
 
 from counterfoil.effects.registry import own_tools
 from counterfoil.errors import RunWaiting
@@ -116,10 +117,21 @@ class Life:
         """Whether this is where it ends."""
         return self.end is not None and (self.end.number, self.end.when) == (here.number, here.when)
 
+    def end_now(self, what: str) -> NoReturn:
+        """Die between two requests."""
+        with self._lock:
+            if self.alive:
+                self.end, self.alive = CrashPoint(len(self.requests), "after", what), False
+        raise Crash(f"this worker died {self.end}")
+
     def _die_at(self, here: CrashPoint) -> None:
         if self.ends_at(here):
             self.end, self.alive = here, False
             self.check()
+
+
+_living: Final[ContextVar[Life | None]] = ContextVar("counterfoil_life", default=None)
+"""The life of the worker whose code this is; a tool's thread has it too."""
 
 
 class LifeUntil(Life):
@@ -213,9 +225,24 @@ class World:
             replace(parts, store=mortal), tenant="default", content=None, clock=self.clock, ids=self.ids
         )
 
+    def dies(self, work: Callable[[Ledger], Any]) -> bool:
+        """One worker's life: ``work(ledger)``, until it ends, waits, or dies at :func:`crash_here`; whether it died.
+
+        ``work`` may be a coroutine function. Any other error is raised.
+        """
+        life = Life()
+        live(self, life, work)
+        return not life.alive
+
     def time_passes(self) -> None:
         """Every lease and every deadline passes."""
         self.clock.advance(A_LONG_TIME_MS)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """Release all handles."""
@@ -306,6 +333,7 @@ def _try(scenario: Scenario, point: CrashPoint, make_world: Callable[[], World])
 def live(world: World, life: Life, work: Callable[[Ledger], Any]) -> None:
     """One worker's life: its own handle, the work until it ends, waits, or dies. Any other error is raised."""
     ledger = world.open(life)
+    token = _living.set(life)
     with watched(life):
         try:
             _carry(work(ledger))
@@ -314,6 +342,23 @@ def live(world: World, life: Life, work: Callable[[Ledger], Any]) -> None:
         except BaseException as error:
             if life.alive or not _is_crash(error):
                 raise
+        finally:
+            _living.reset(token)
+
+
+def crash_here(what: str = "crash_here") -> None:
+    """The process dies here, for a tool of one's own: in :meth:`World.dies` and :func:`crash_everywhere`.
+
+    Everywhere else it does nothing, so the workers that come after pass by::
+
+        def refund(order: str, *, idempotency_key: str = "") -> dict:
+            receipt = bank.send(idempotency_key=idempotency_key, order=order)
+            crash_here()  # the money has moved, and nobody here will ever be told
+            return receipt
+    """
+    life = _living.get()
+    if life is not None:
+        life.end_now(what)
 
 
 def _finish(scenario: Scenario, world: World) -> None:

@@ -11,12 +11,13 @@ from typing import Any, Final, Literal
 from counterfoil.effects.doubt import Absent, CannotTell, Found
 from counterfoil.errors import NotDone, Rejected
 
-Fault = Literal["answer_lost", "unreached", "rejected", "not_done", "slow", "mute"]
+Fault = Literal["answer_lost", "unreached", "rejected", "not_done", "slow", "twice", "mute"]
 """What happens to one request.
 
 ``answer_lost``: it is carried out and the connection breaks before the answer. ``unreached``: it breaks before the
 request arrives. ``rejected``: refused for good. ``not_done``: confirmed not done. ``slow``: carried out, and answered
-only after :meth:`FakeProvider.answer_now`, or never after :meth:`FakeProvider.hang_up`. ``mute`` (lookups only): the question gets no answer.
+only after :meth:`FakeProvider.answer_now`, or never after :meth:`FakeProvider.hang_up`. ``twice``: carried out two times, as by a provider that retries within itself and
+deduplicates nothing. ``mute`` (lookups only): the question gets no answer.
 """
 
 PATIENCE_S: Final = 30.0
@@ -111,6 +112,15 @@ class FakeProvider:
 
     # ---- the book ----
 
+    def reset(self, *faults: Fault | None) -> None:
+        """Forget everything that happened and was planned, and plan these faults: a new provider for the next test."""
+        with self._lock:
+            for kept in (self.requests, self.book, self._plan, self._lookup_plan):
+                kept.clear()
+            self.lookups, self._hung_up = 0, False
+            self._answer.clear()
+            self._plan.extend(faults)
+
     def booked(self, key: str | None = None) -> int:
         """How often something happened, under this key or in all."""
         return sum(key is None or entry.key == key for entry in self.book)
@@ -136,6 +146,8 @@ class FakeProvider:
             if booked is None:
                 booked = Booking(len(self.book) + 1, key, tuple(sorted(what.items())))
                 self.book.append(booked)
+            if fault == "twice":
+                self.book.append(Booking(len(self.book) + 1, key, booked.what))
         if fault == "answer_lost":
             raise ConnectionResetError("the connection broke before the answer came")
         return fault, _receipt(booked)
