@@ -10,15 +10,16 @@ from counterfoil.client import reading
 from counterfoil.client.handle import Handle
 from counterfoil.client.place import MEMORY
 from counterfoil.core.ids import is_id
+from counterfoil.core.values import from_json
 from counterfoil.effects.compensation import PlannedCall
 from counterfoil.effects.registry import find_tool
 from counterfoil.effects.rows import EFFECTS
 from counterfoil.effects.standing import Standing
-from counterfoil.errors import InputError, InvalidForm, NotFoundError, RepairNotFound
+from counterfoil.errors import InputError, InvalidForm, NotFoundError, RepairNotFound, StreamNotFound
 from counterfoil.flow.context import scope_or_none
 from counterfoil.flow.drafting import Person
 from counterfoil.flow.drive import adrive, drive
-from counterfoil.flow.requests import Flow
+from counterfoil.flow.requests import Events, Flow
 from counterfoil.repair.close import Word, close_repair
 from counterfoil.repair.correct import Corrected, Fact, correct_fact, fact_now
 from counterfoil.repair.look import look_at
@@ -37,6 +38,8 @@ PAGE_STREAMS: Final = 500
 
 class Repairing(Handle):
     """The repairs of a ledger, and the corrections of its facts."""
+
+    keeps_turns: bool
 
     def repair(
         self,
@@ -204,6 +207,17 @@ class Repairing(Handle):
         """A recorded event with its corrections; ``value`` is what is right now. Raises ``NotFoundError``."""
         return drive(fact_now(self._stream_of_event(event_id, stream), event_id), self.ports)
 
+    def corrections(self, stream: str) -> dict[str, Any]:
+        """The right value of each corrected event of a conversation, by the event's id, for whoever folds its events.
+
+        Raises ``StreamNotFound``, or ``ContentUnavailable`` when a correction cannot be read any more.
+        """
+        found = self._find(stream)
+        if found is None:
+            raise StreamNotFound(f"there is no conversation {stream!r} in this ledger")
+        events = self.ports.events(Events(found, types=frozenset({"fact.corrected"})))
+        return {str(event.data["corrects"]): from_json(event.content["value"]) for event in events}
+
     # ---- inside ----
 
     def _opening(
@@ -295,7 +309,7 @@ class Repairing(Handle):
         return next_turn(self.ports.index, repair_id, find_tool)
 
     def _run(self, turn: Turn) -> Run:
-        host = RunHost(self.ports, self.registry, self._heartbeat, self.owner, self.policy)
+        host = RunHost(self.ports, self.registry, self._heartbeat, self.owner, self.policy, self.keeps_turns)
         return run_of(host, turn.look, None if self.place == MEMORY else self.place)
 
     def _concluding(self, repair_id: str, stopped: Exception | None, repeated: bool) -> Flow[RepairReport]:

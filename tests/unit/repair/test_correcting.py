@@ -122,3 +122,11 @@ def test_a_fact_whose_content_is_gone_says_so_instead_of_being_empty(bank, obser
     monkeypatch.setattr(Event, "content", property(gone))
     with pytest.raises(ContentUnavailable):
         _ = bank.ledger.fact(observed.event_id).value
+
+
+def test_whoever_folds_a_conversation_gets_the_right_value_of_each_corrected_event(bank, observed):
+    for value in (1, RIGHT):
+        bank.ledger.correct(observed.event_id, value, by="Dana", reason="misread")
+    assert bank.ledger.corrections(CASE) == {observed.event_id: RIGHT}
+    with pytest.raises(NotFoundError):
+        bank.ledger.corrections("other")

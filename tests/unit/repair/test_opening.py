@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 
 import counterfoil
 from counterfoil.client.ledger import Ledger
+from counterfoil.effects import events
+from counterfoil.effects.outcome import Verdict
 from counterfoil.effects.registry import own_tools
+from counterfoil.effects.standing import Standing
 from counterfoil.errors import (
     ContentUnavailable,
+    CounterfoilError,
     InputError,
     InvalidForm,
     NotFoundError,
@@ -17,6 +23,10 @@ from counterfoil.errors import (
     ToolInvalid,
     ToolNotFound,
 )
+from counterfoil.flow.context import RunScope
+from counterfoil.flow.drive import drive
+from counterfoil.flow.requests import Append, Entry, UnitDraft
+from counterfoil.store.unit import Lease
 from tests.repairing import CASE
 
 
@@ -249,4 +259,67 @@ def test_a_call_that_cannot_be_read_any_more_has_no_plan_of_its_own(bank, refund
     with pytest.raises(ContentUnavailable):
         bank.repair()
     monkeypatch.undo()
+    assert bank.types("repair") == []
+
+
+def meanwhile(flow, ports, before):
+    """Drive a flow, and let something else happen just before its first append."""
+    request = next(flow)
+    while not isinstance(request, Append):
+        request = flow.send(drive(asking(request), ports))
+    before()
+
+    def rest():
+        answer = request
+        while True:
+            try:
+                got = yield answer
+            except CounterfoilError as error:
+                step = functools.partial(flow.throw, error)
+            else:
+                step = functools.partial(flow.send, got)
+            try:
+                answer = step()
+            except StopIteration as ended:
+                return ended.value
+
+    return drive(rest(), ports)
+
+
+def asking(request):
+    return (yield request)
+
+
+def test_of_two_people_who_open_a_repair_at_the_same_time_one_is_told_of_the_other(bank, refunded):
+    flow = bank.ledger._opening(refunded, by="Eve", reason="me too")
+
+    def first():
+        bank.ledger.open_repair(refunded, by="Dana", reason="too much")
+
+    with pytest.raises(RepairedAlready, match="being repaired"):
+        meanwhile(flow, bank.ledger.ports, first)
+    assert bank.types("repair") == ["repair.opened"]
+
+
+def test_an_effect_that_is_contradicted_at_the_last_moment_is_not_undone(bank, refunded):
+    flow = bank.ledger._opening(refunded, by="Eve", reason="too much")
+    row = Standing.of(bank.ledger.store.get("effects", (refunded,)))
+    other = Verdict("rejected", {}, "Rejected")
+
+    def late():
+        run = bank.ledger.run_row(row.run_id)
+        lease = Lease(row.stream_id, int(run["token"]), "gone", 0)
+        scope = RunScope(
+            bank.ledger.ports, stream_id=row.stream_id, run_id=row.run_id, agent="agent", lease=lease
+        )
+        attempt = events.Attempt(refunded, 1, row.intended_event_id)
+        drafts = (
+            events.late_observed(scope, attempt, other, None),
+            events.contradicted(scope, attempt, "succeeded", "succeeded", other),
+            events.review_requested(scope, attempt, "contradicted", {}),
+        )
+        bank.ledger.ports.append(UnitDraft((Entry(row.stream_id, drafts),)))
+
+    with pytest.raises(NotRepairable, match="in review"):
+        meanwhile(flow, bank.ledger.ports, late)
     assert bank.types("repair") == []
