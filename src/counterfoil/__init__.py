@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         RunWaiting,
         StepFailed,
     )
+    from counterfoil.runtime.agents import agent
     from counterfoil.runtime.model import Request, Response
     from counterfoil.runtime.run import Run
 
@@ -58,6 +59,7 @@ __all__ = [
     "RunBusy",
     "RunWaiting",
     "StepFailed",
+    "agent",
     "by_key",
     "by_lookup",
     "by_repeating",
@@ -77,6 +79,7 @@ _HOME = {
         "counterfoil.effects.doubt",
     ),
     "Run": "counterfoil.runtime.run",
+    "agent": "counterfoil.runtime.agents",
     "effect": "counterfoil.effects.tool",
     "register": "counterfoil.core.values",
 }

@@ -28,6 +28,7 @@ COMMANDS: Final = {
     "verify": "Check every stored byte, and say what that proves.",
     "rebuild": "Make the derived rows again from the events.",
     "recover": "End the doubt of effects whose worker is gone.",
+    "worker": "Go on with what can go on, until told to stop.",
     "review": "What waits for a person: list, show, settle.",
     "approve": "What waits for permission: list, show, grant, deny, revoke.",
     "repair": "Undo what was wrong, on record: start, show, resume, close, correct.",

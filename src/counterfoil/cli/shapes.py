@@ -9,6 +9,7 @@ from counterfoil.cli.render.model import AnyRow, Fold, Gap, Note, Pair, Timeline
 from counterfoil.client.reading import ConversationInfo
 from counterfoil.core.forms import time_text
 from counterfoil.flow.event import Event
+from counterfoil.runtime.recover import EffectReport
 from counterfoil.store.rows import Row
 
 _TIMES = (
@@ -183,4 +184,18 @@ def _pair_json(pair: Pair) -> dict[str, Any]:
         },
         "under_way": pair.under_way or None,
         "story": pair.story,
+    }
+
+
+def effect_report_json(effect: EffectReport) -> dict[str, Any]:
+    """What a recovery or a worker found or did for one effect."""
+    return {
+        "effect_id": effect.effect_id,
+        "tool": effect.tool,
+        "tool_version": effect.tool_version,
+        "run_id": effect.run_id,
+        "stream_id": effect.stream_id,
+        "done": effect.done,
+        "state": effect.state,
+        "why": effect.why,
     }

@@ -19,6 +19,7 @@ from counterfoil.client.place import MEMORY, open_parts
 from counterfoil.client.reading import ConversationInfo
 from counterfoil.client.repairing import Repairing
 from counterfoil.client.stopping import Stopping
+from counterfoil.client.working import Working
 from counterfoil.core.fields import FieldForm
 from counterfoil.core.forms import is_label
 from counterfoil.core.genesis import ContentMode
@@ -98,7 +99,7 @@ def open(
     return ledger
 
 
-class Ledger(Approving, Journaling, Keeping, Repairing, Stopping):
+class Ledger(Approving, Journaling, Keeping, Repairing, Stopping, Working):
     """An open ledger, for one tenant. Thread-safe; not to be used after a fork.
 
     >>> with counterfoil.open(":memory:") as ledger:

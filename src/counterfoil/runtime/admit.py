@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import assert_never
 
-from counterfoil.approvals.standing import unanswered
 from counterfoil.core.event import Draft
 from counterfoil.errors import (
     ConflictError,
@@ -36,9 +35,9 @@ from counterfoil.runtime.decide import (
     decide,
 )
 from counterfoil.runtime.desk import Desk
-from counterfoil.runtime.doubt import open_reviews
 from counterfoil.runtime.known import OWN_TYPES, interpreted
 from counterfoil.runtime.look import look
+from counterfoil.runtime.ready import people_asked
 from counterfoil.runtime.refusal import refusal
 from counterfoil.runtime.resume import ENTRY_TYPES, tally_of
 from counterfoil.runtime.spec import RunSpec, worker
@@ -166,18 +165,12 @@ def _history(desk: Desk, run: RunState, after: int = 0) -> Flow[list[Event]]:
 
 
 def _refuse_while_waiting(run: RunState, place: str | None) -> Flow[None]:
-    """A run that waits for a person is not entered before the answer: nothing could go on, and nothing is recorded.
-
-    One answer of several approvals is enough: each call goes on with its own (case S14).
-    """
+    """A run that waits for a person is not entered before the answer: nothing could go on, and nothing is recorded."""
     if run.state != SUSPENDED:
         return
-    open_ = yield from open_reviews(run.waits_for)
-    if not open_:
-        asked = yield from unanswered(run.waits_for)
-        open_ = asked if len(asked) == len(run.waits_for) else ()
-    if open_:
-        raise waiting(run.run_id, open_, run.cause or "input", place=place)
+    asked = yield from people_asked(run.waits_for)
+    if asked:
+        raise waiting(run.run_id, asked, run.cause or "input", place=place)
 
 
 def _replay(desk: Desk, run: RunState) -> Flow[Entered]:

@@ -124,11 +124,16 @@ def recover(
 
 def open_runs(ports: Ports) -> Iterator[Row]:
     """Runs that began, did not end and are held by nobody."""
+    for row in run_pages(ports, RUNNING):
+        if not is_held(ports, str(row["stream_id"])):
+            yield row
+
+
+def run_pages(ports: Ports, state: str) -> Iterator[Row]:
+    """Rows of the tenant's runs in one state, a page in memory at a time."""
     # The columns of the index, then those of the key, although they are the same here.
     columns = ("tenant", "state", "run_id", "run_id")
-    for row in _pages(ports, rows.RUNS, "by_state", (ports.tenant, RUNNING), columns):
-        if not _held(ports, str(row["stream_id"])):
-            yield row
+    return _pages(ports, rows.RUNS, "by_state", (ports.tenant, state), columns)
 
 
 def _rows_in(ports: Ports, states: frozenset[str], wanted: frozenset[str] | None) -> list[Row]:
@@ -139,6 +144,18 @@ def _rows_in(ports: Ports, states: frozenset[str], wanted: frozenset[str] | None
         page = _pages(ports, EFFECTS.name, "by_state", (ports.tenant, state), columns)
         found += [row for row in page if wanted is None or wanted & _names(row)]
     return found
+
+
+def doubt_due(ports: Ports) -> Iterator[Row]:
+    """Rows of the effects in doubt whose deadline has passed, a page in memory at a time."""
+    columns = ("tenant", "state", "deadline_ms", "effect_id")
+    now_ms = ports.now_ms()
+    for state in sorted(IN_DOUBT):
+        for row in _pages(ports, EFFECTS.name, "by_state", (ports.tenant, state), columns):
+            if isinstance(row["deadline_ms"], int) and row["deadline_ms"] > now_ms:
+                # In the order of deadlines, so those behind it are not due either.
+                break
+            yield row
 
 
 def retry_rows(ports: Ports) -> Iterator[Row]:
@@ -184,7 +201,8 @@ def _pages(ports: Ports, table: str, index: str, prefix: Key, columns: tuple[str
         after = tuple(page[-1][column] for column in columns)
 
 
-def _held(ports: Ports, stream_id: str) -> bool:
+def is_held(ports: Ports, stream_id: str) -> bool:
+    """Whether a worker that may be alive owns this conversation."""
     head: Head | None = ports.read(HeadOf(stream_id))
     if head is None or head.lease is None:
         return False
@@ -218,15 +236,15 @@ def make_retry(ports: Ports, owner: str, find_tool: FindTool, row: Row) -> Effec
     ended = run is None or run["state"] == FINISHED
     if not ended and tool is None:
         return _report(row, "left", f"no tool {row['tool']!s} is declared here")
-    if run is not None and not ended and _policy_of(ports, run) is not None:
+    started = 1 if run is None else int(run["started_sequence"] or 1)
+    if not ended and policy_of(ports, str(row["stream_id"]), started) is not None:
         return _report(row, "left", "its run began under a policy and goes on under it: run its code again")
     return _claimed(ports, owner, row, lambda scope: retry_effect(row, tool, scope, ended=ended), tool)
 
 
-def _policy_of(ports: Ports, run: Row) -> str | None:
-    """The revision of the policy that a run began under."""
-    sequence = int(run["started_sequence"] or 1)
-    found: list[Event] = ports.read(Events(str(run["stream_id"]), after=sequence - 1, limit=1))
+def policy_of(ports: Ports, stream_id: str, started_sequence: int) -> str | None:
+    """The revision of the policy that a run began under, by where it was started; None without a policy."""
+    found: list[Event] = ports.read(Events(stream_id, after=started_sequence - 1, limit=1))
     revision: str | None = found[0].data.get("policy_revision") if found else None
     return revision
 

@@ -29,9 +29,9 @@ def recovered_lines(report: RecoveryReport, width: int, option: str, app: str | 
     """What needs a person first, then what was decided, then the runs to enter again."""
     lines: list[Line] = []
     for effect in sorted(report.effects, key=lambda effect: effect.done in ("decided", "nothing")):
-        lines += _effect(effect, width, option)
+        lines += effect_lines(effect, width, option)
     for effect in report.retries:
-        lines += _effect(effect, width, option)
+        lines += effect_lines(effect, width, option)
     lines += _waiting(report, width, option)
     if not report.effects and not report.waiting and not report.retries:
         lines.append(Line(Span("✓ ", "good"), "no effect is in doubt: nothing to recover"))
@@ -46,7 +46,7 @@ def recovered_lines(report: RecoveryReport, width: int, option: str, app: str | 
 def _waiting(report: RecoveryReport, width: int, option: str) -> Iterator[Line]:
     """What waits in review since before this recovery, a few of it in full."""
     for effect in report.waiting[:WAITING_SHOWN_MAX]:
-        yield from _effect(effect, width, option)
+        yield from effect_lines(effect, width, option)
     more = len(report.waiting) - WAITING_SHOWN_MAX
     if more > 0:
         yield Line(
@@ -55,7 +55,8 @@ def _waiting(report: RecoveryReport, width: int, option: str) -> Iterator[Line]:
         )
 
 
-def _effect(effect: EffectReport, width: int, option: str) -> Iterator[Line]:
+def effect_lines(effect: EffectReport, width: int, option: str) -> Iterator[Line]:
+    """What became of one effect."""
     done = "retrying" if effect.done == "left" and effect.state == "failed" else effect.done
     glyph, style, word = _DONE.get(done, ("·", "plain", marked(done)))
     outcome = f": {effect.state}" if effect.done == "decided" else ""

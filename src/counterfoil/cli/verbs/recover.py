@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from counterfoil.cli.apps import APP_HELP, load
 from counterfoil.cli.commanding import ledger_option
 from counterfoil.cli.exits import Exit
 from counterfoil.cli.face import Face
 from counterfoil.cli.options import face_options, pass_face
 from counterfoil.cli.render.recovered import recovered_lines
-from counterfoil.cli.shapes import row_json
-from counterfoil.client.config import import_app, load_app
+from counterfoil.cli.shapes import effect_report_json, row_json
+from counterfoil.cli.verbs.worker import EVERY, serve
 from counterfoil.core.ids import is_id
 from counterfoil.errors import StreamNotFound
-from counterfoil.runtime.recover import EffectReport, RecoveryReport
+from counterfoil.runtime.recover import RecoveryReport
 
 if TYPE_CHECKING:
     from counterfoil.client.ledger import Ledger
@@ -25,19 +24,23 @@ if TYPE_CHECKING:
 
 @click.command(name="recover", short_help="End the doubt of effects whose worker is gone.")
 @click.argument("only", metavar="[ID]...", nargs=-1)
-@click.option(
-    "--app", metavar="MODULE", help="The module that declares the tools; default: app in counterfoil.toml."
-)
+@click.option("--app", metavar="MODULE", help=APP_HELP)
+@click.option("--watch", is_flag=True, help="Go on until told to stop, and tell what happens.")
+@EVERY
 @face_options(ledger=True)
 @pass_face
-def command(face: Face, only: tuple[str, ...], app: str | None) -> int:
+def command(face: Face, only: tuple[str, ...], app: str | None, watch: bool, every_s: float) -> int:
     """Look at every effect in doubt and end its doubt as its tool's rule says: ask the provider, or ask a person.
 
-    ID names effects, runs, conversations or tools to look at. Without the tools' code, effects are listed and left.
+    Retries that are due are made too. ID names effects, runs, conversations or tools to look at. Without the tools' code, effects are listed and left.
     What waits in review is listed too. May be stopped and started again, and run anywhere at the same time. Exit
     code 3: something is still undecided, or waits for a person.
     """
-    loaded = _load(face, app)
+    if watch and only:
+        raise click.UsageError("--watch looks at everything; leave ID out")
+    loaded = load(face, app)
+    if watch:
+        return serve(face, loaded, every_s=every_s, once=False, enter=False)
     with face.open(write=True) as ledger:
         report = ledger.recover(only=[_id(ledger, name) for name in only] or None)
         if face.as_json:
@@ -45,17 +48,6 @@ def command(face: Face, only: tuple[str, ...], app: str | None) -> int:
         else:
             face.say(recovered_lines(report, face.columns, ledger_option(face), loaded))
     return Exit.UNDECIDED if report.undecided else Exit.DONE
-
-
-def _load(face: Face, app: str | None) -> str | None:
-    """Import the tools; the name of their module, or None if none is named."""
-    if app is None:
-        return load_app(face.config)
-    here = str((face.directory or Path.cwd()).resolve())
-    if here not in sys.path:
-        sys.path.insert(0, here)
-    hint = "name a module that Python can import from this directory, such as shop.agents"
-    return import_app(app, f"--app {app}", hint)
 
 
 def _id(ledger: Ledger, name: str) -> str:
@@ -71,23 +63,10 @@ def _id(ledger: Ledger, name: str) -> str:
 def _json(report: RecoveryReport, app: str | None) -> dict[str, Any]:
     return {
         "app": app,
-        "effects": [_effect(effect) for effect in report.effects],
-        "retries": [_effect(effect) for effect in report.retries],
-        "waiting": [_effect(effect) for effect in report.waiting],
+        "effects": [effect_report_json(effect) for effect in report.effects],
+        "retries": [effect_report_json(effect) for effect in report.retries],
+        "waiting": [effect_report_json(effect) for effect in report.waiting],
         "undecided": len(report.undecided),
         "tools_missing": report.tools_missing,
         "open_runs": [row_json(row) for row in report.open_runs],
-    }
-
-
-def _effect(effect: EffectReport) -> dict[str, Any]:
-    return {
-        "effect_id": effect.effect_id,
-        "tool": effect.tool,
-        "tool_version": effect.tool_version,
-        "run_id": effect.run_id,
-        "stream_id": effect.stream_id,
-        "done": effect.done,
-        "state": effect.state,
-        "why": effect.why,
     }

@@ -1,0 +1,56 @@
+"""What a worker does, line by line as it happens, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from counterfoil.cli.render.line import Line, Span, Style, wrap
+from counterfoil.cli.render.marks import marked
+from counterfoil.cli.render.recovered import effect_lines
+from counterfoil.runtime.worker import Entry, Happening
+
+_ENTERED: Final[Mapping[str, tuple[str, Style, str]]] = {
+    "ended": ("✓", "good", "ended"),
+    "waits": ("…", "wait", "waits again"),
+    "busy": ("…", "wait", "another worker is at it"),
+    "left": ("◆?", "doubt_bar", "cannot go on here"),
+}
+_WHY: Final[Mapping[str, str]] = {
+    "approval": "its approval was answered",
+    "review": "its review was settled",
+    "effect": "its effect was decided, or its retry was due",
+    "left": "its worker was gone",
+}
+
+
+def working_lines(
+    app: str | None, tools: Sequence[str], agents: Sequence[str] | None, *, once: bool
+) -> list[Line]:
+    """What it works with; ``agents`` None: it enters none."""
+    loaded = marked(app) if app else "no module of the application (name it as app in counterfoil.toml)"
+    lines = [Line(Span("working with ", "quiet"), loaded)]
+    lines.append(Line(Span("  tools   ", "quiet"), ", ".join(dict.fromkeys(map(marked, tools))) or "none"))
+    if agents is not None:
+        lines.append(Line(Span("  agents  ", "quiet"), ", ".join(map(marked, agents)) or "none"))
+    if not once:
+        lines.append(Line(Span("  until it is told to stop: Ctrl-C, or SIGTERM", "quiet")))
+    return lines
+
+
+def happened_lines(happened: Happening, width: int, option: str) -> list[Line]:
+    """One thing that happened."""
+    if isinstance(happened, Entry):
+        return _entry_lines(happened, width)
+    return list(effect_lines(happened, width, option))
+
+
+def _entry_lines(entry: Entry, width: int) -> list[Line]:
+    glyph, style, word = _ENTERED[entry.done]
+    terminal = f": {entry.terminal}" if entry.terminal else ""
+    raised = f" ({marked(entry.error_class)})" if entry.error_class else ""
+    padded = f" {glyph} {word} " if style == "doubt_bar" else f"{glyph} {word}{terminal}{raised}"
+    lines = [Line(Span(padded, style), f"  {marked(entry.run.agent)}  ", Span(entry.run.run_id, "quiet"))]
+    why = marked(entry.why) or _WHY.get(entry.run.why, "")
+    lines += [Line("    ", piece) for piece in wrap(why, width - 4)] if why else []
+    return lines

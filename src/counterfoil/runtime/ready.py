@@ -1,0 +1,88 @@
+"""Runs that can go on: what they waited for has come, or their worker is gone (DESIGN 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from counterfoil.approvals.standing import unanswered
+from counterfoil.effects.retrying import retry_due_ms
+from counterfoil.effects.standing import effect_now
+from counterfoil.effects.state import OPEN
+from counterfoil.flow.drive import drive
+from counterfoil.flow.ports import Ports
+from counterfoil.flow.requests import Flow, Now
+from counterfoil.runtime import rows
+from counterfoil.runtime.doubt import open_reviews
+from counterfoil.runtime.recover import is_held, open_runs, run_pages
+from counterfoil.runtime.state import SUSPENDED
+from counterfoil.store.rows import Row
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyRun:
+    """A run that can go on.
+
+    ``why`` is what it waited for (``approval review effect schedule child input``), or ``left``: its worker is gone.
+    """
+
+    run_id: str
+    stream_id: str
+    agent: str
+    why: str
+    started_sequence: int
+
+
+def ready_runs(ports: Ports) -> Iterator[ReadyRun]:
+    """Runs of the tenant whose wait has ended and that no worker holds, a page in memory at a time."""
+    for row in run_pages(ports, SUSPENDED):
+        if not is_held(ports, str(row["stream_id"])) and drive(_can_go_on(row), ports):
+            yield _ready(row, rows.run_of_row(row).cause or "input")
+    for row in open_runs(ports):
+        yield _ready(row, "left")
+
+
+def people_asked(waits_for: Iterable[str]) -> Flow[tuple[str, ...]]:
+    """The questions to people that keep a run waiting; none when it can go on.
+
+    Every review has to be settled. One answer of several approvals is enough: each call goes on with its own (case S14).
+    """
+    waits = tuple(waits_for)
+    open_ = yield from open_reviews(waits)
+    if open_:
+        return open_
+    asked = yield from unanswered(waits)
+    return asked if len(asked) == len(waits) else ()
+
+
+def _can_go_on(row: Row) -> Flow[bool]:
+    waits_for = rows.run_of_row(row).waits_for
+    asked = yield from people_asked(waits_for)
+    if asked:
+        return False
+    for name in waits_for:
+        if name.startswith("eff_") and not (yield from _is_over(name)):
+            return False
+    return True
+
+
+def _is_over(effect_id: str) -> Flow[bool]:
+    """Whether an effect is decided, and not to be tried again later."""
+    effect = yield from effect_now(effect_id)
+    if effect is None:
+        return True
+    if effect.state in OPEN:
+        return False
+    due_ms = yield from retry_due_ms(effect_id)
+    now: int = yield Now()
+    return due_ms is None or due_ms <= now
+
+
+def _ready(row: Row, why: str) -> ReadyRun:
+    return ReadyRun(
+        run_id=str(row["run_id"]),
+        stream_id=str(row["stream_id"]),
+        agent=str(row["agent"]),
+        why=why,
+        started_sequence=int(row["started_sequence"] or 1),
+    )

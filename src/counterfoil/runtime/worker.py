@@ -1,0 +1,173 @@
+"""A worker: ends doubt whose time has come, makes due retries, and enters registered agents whose run can go on."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from counterfoil.flow.ports import Ports
+from counterfoil.runtime.agents import Agent, find_agent
+from counterfoil.runtime.ready import ReadyRun, ready_runs
+from counterfoil.runtime.recover import EffectReport, FindTool, doubt_due, end_doubt, make_retry, retry_rows
+
+STEP_S: Final = 0.5
+"""Longest sleep in one piece: how long a worker that was told to stop takes to notice, at most."""
+
+PAUSE_MS: Final = 5_000
+PAUSE_MS_MAX: Final = 300_000
+"""Pause before something that came to nothing is tried again: the first one, and the longest after doubling."""
+
+REMEMBERED_MAX: Final = 10_000
+"""Things that came to nothing whose pauses are remembered; the longest untouched are forgotten first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What became of a run that was entered again.
+
+    ``ended`` (``terminal`` says how), ``waits`` (again, for something else), ``busy`` (another worker was first),
+    ``left`` (it could not go on here, ``why`` says why). ``error_class`` is what left its block, if anything did.
+    """
+
+    run: ReadyRun
+    done: Literal["ended", "waits", "busy", "left"]
+    terminal: str | None = None
+    error_class: str | None = None
+    why: str = ""
+
+
+Happening = EffectReport | Entry
+Enter = Callable[[ReadyRun, Agent], Entry]
+
+
+class Worker:
+    """One worker over the ledger of one tenant; any number may work at the same time, and be stopped at any point.
+
+    Everything it does is claimed first, so what another worker does is left to it. It holds a page of rows in memory
+    and the pauses of what came to nothing. ``tell`` hears of everything that happened. Use it from one thread;
+    :meth:`stop` may be called from any, and from a signal handler.
+    """
+
+    def __init__(
+        self,
+        ports: Ports,
+        owner: str,
+        find_tool: FindTool,
+        *,
+        enter: Enter | None = None,
+        every_s: float = 1.0,
+        tell: Callable[[Happening], None] = lambda _: None,
+    ) -> None:
+        self._ports = ports
+        self._owner = owner
+        self._find_tool = find_tool
+        self._enter = enter
+        self._every_s = every_s
+        self._tell = tell
+        self._pauses = Pauses()
+        self._stopping = False
+
+    @property
+    def stopping(self) -> bool:
+        """Whether it was told to stop."""
+        return self._stopping
+
+    def stop(self) -> None:
+        """Begin nothing new. What it is at is brought to its end first."""
+        self._stopping = True
+
+    def work(self) -> None:
+        """Look, do what is due, sleep, until told to stop. A pass that did something is followed by another at once."""
+        while not self._stopping:
+            if not self.look():
+                self._sleep()
+
+    def look(self) -> bool:
+        """One pass over what is due; whether anything came of it."""
+        did = False
+        for happened in self._due():
+            self._tell(happened)
+            did = did or not _came_to_nothing(happened)
+        return did
+
+    def _due(self) -> Iterator[Happening]:
+        yield from self._effects(doubt_due(self._ports), end_doubt)
+        yield from self._effects(self._retries(), make_retry)
+        if self._enter is not None:
+            yield from self._runs(self._enter)
+
+    def _retries(self) -> Iterator[dict[str, str | int | bytes | None]]:
+        now_ms = self._ports.now_ms()
+        return (row for row in retry_rows(self._ports) if int(row["due_at_ms"] or 0) <= now_ms)
+
+    def _effects(
+        self,
+        found: Iterator[dict[str, str | int | bytes | None]],
+        bring: Callable[..., EffectReport],
+    ) -> Iterator[EffectReport]:
+        for row in found:
+            if self._stopping:
+                return
+            effect_id = str(row["effect_id"])
+            if self._pauses.rests(effect_id, self._ports.now_ms()):
+                continue
+            report = bring(self._ports, self._owner, self._find_tool, row)
+            if _came_to_nothing(report):
+                # Whoever is at it now may be gone the next moment; asking costs a look.
+                self._pauses.begin(effect_id, self._ports.now_ms(), grows=report.done != "live")
+            else:
+                self._pauses.end(effect_id)
+            yield report
+
+    def _runs(self, enter: Enter) -> Iterator[Entry]:
+        for run in ready_runs(self._ports):
+            if self._stopping:
+                return
+            agent = find_agent(run.agent)
+            if agent is None or self._pauses.rests(run.run_id, self._ports.now_ms()):
+                continue
+            entry = enter(run, agent)
+            if entry.done == "ended":
+                self._pauses.end(run.run_id)
+            else:
+                # Also one that waits again: what it waits for may be over the next moment, and bring it nowhere.
+                self._pauses.begin(run.run_id, self._ports.now_ms(), grows=_came_to_nothing(entry))
+            yield entry
+
+    def _sleep(self) -> None:
+        left_s = self._every_s
+        while left_s > 0 and not self._stopping:
+            step_s = min(left_s, STEP_S)
+            self._ports.sleep(step_s)
+            left_s -= step_s
+
+
+class Pauses:
+    """Until when something that came to nothing is left alone, with pauses that double; bounded."""
+
+    def __init__(self) -> None:
+        self._of: OrderedDict[str, tuple[int, int]] = OrderedDict()
+
+    def rests(self, name: str, now_ms: int) -> bool:
+        """Whether its pause lasts on."""
+        return name in self._of and now_ms < self._of[name][0]
+
+    def begin(self, name: str, now_ms: int, *, grows: bool = True) -> None:
+        """It came to nothing: leave it alone, longer each time; or, unless the pause ``grows``, for a short while."""
+        pause_ms = min(self._of[name][1] * 2, PAUSE_MS_MAX) if grows and name in self._of else PAUSE_MS
+        self._of[name] = (now_ms + pause_ms, pause_ms)
+        self._of.move_to_end(name)
+        if len(self._of) > REMEMBERED_MAX:
+            self._of.popitem(last=False)
+
+    def end(self, name: str) -> None:
+        """Something came of it."""
+        self._of.pop(name, None)
+
+
+def _came_to_nothing(happened: Happening) -> bool:
+    if isinstance(happened, Entry):
+        return happened.done in ("busy", "left")
+    return happened.done in ("left", "live", "nothing")
