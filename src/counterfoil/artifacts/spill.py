@@ -167,10 +167,8 @@ def _is_long_bytes(value: JSON) -> bool:
     if type(value) is not dict or len(value) != 1:
         return False
     text = value.get("$bytes")
-    return type(text) is str and len(text) > _BASE64_INLINE_MAX
-
-
-_BASE64_INLINE_MAX: Final = (BYTES_INLINE_MAX + 2) // 3 * 4
+    # As long as the bytes behind it: four letters stand for three, less the padding.
+    return type(text) is str and len(text) // 4 * 3 - text[-2:].count("=") > BYTES_INLINE_MAX
 
 
 def _long_bytes(value: JSON) -> int:
@@ -242,7 +240,8 @@ def _put_back(inner: Mapping[str, Any], read: Callable[[str], bytes]) -> Any:
         return {"$bytes": base64.b64encode(data).decode("ascii")}
     if inner.get("form") != JSON_FORM:
         raise ArtifactDamaged("the artifact is of a form that this version does not know", check="form")
-    return decode(data)
+    # Long bytes move before the member that holds them does.
+    return restored(decode(data), read)
 
 
 def spilled_references(members: Sequence[Mapping[str, str]]) -> bool:
