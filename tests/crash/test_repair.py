@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import pytest
 
+from counterfoil.effects.registry import own_tools
 from counterfoil.errors import RunWaiting
 from counterfoil.testing import crash
+from counterfoil.testing.truth import check_truth
 from tests.repairing import CASE, Bank, check_repairs
+from tests.servers.fixtures import schema_for
 
 RULES = ("key", "lookup", "lookup_then_key", "review")
 
@@ -126,3 +132,52 @@ def test_it_is_the_same_on_disk(tmp_path):
         return [point for point in points if point.what.startswith(places) and point.when == "after"]
 
     assert len(crash.run_matrix(scenario(Undone, "lookup"), directory=tmp_path, choose=around_the_calls)) == 6
+
+
+PLACES = ("append repair.opened", "append effect.intended", "call bank.charge", "call bank.letter")
+
+
+@pytest.mark.parametrize("where", PLACES)
+@pytest.mark.parametrize("rule", ["key", "lookup"])
+def test_three_workers_that_take_it_up_at_the_same_time_undo_it_once(where, rule):
+    undone = scenario(Undone, rule)()
+    with own_tools(), closing(crash.World()) as world:
+        undone.prepare(world)
+        crash.live(world, crash.LifeUntil(where), undone.work)
+        world.time_passes()
+        workers = [Bank.__new__(Bank) for _ in range(3)]
+        for worker in workers:
+            vars(worker).update(vars(undone.bank), ledger=world.open())
+        start = threading.Barrier(len(workers))
+
+        def take_up(worker):
+            start.wait(60)
+            return worker.repair(undone.effect_id).state
+
+        with ThreadPoolExecutor(len(workers)) as pool:
+            states = set(pool.map(take_up, workers))
+        assert states <= {"open", "repaired"}
+        undone.bank.ledger = world.open()
+        undone.recover(undone.bank.ledger)
+        undone.bank.repair(undone.effect_id)
+        check_truth(undone.bank.ledger)
+        undone.check(world, world.open())
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("kind,rule", [(Undone, "lookup"), (AsyncUndone, "key")])
+def test_it_is_the_same_on_a_server(kind, rule, cluster, tmp_path, monkeypatch):
+    # Key-encryption keys lie in the home directory of whoever opens a ledger, unless told otherwise.
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    def some(points):
+        return [point for point in points if point.what.startswith(("append", "call"))][::4]
+
+    assert (
+        len(
+            crash.run_matrix(
+                scenario(kind, rule), directory=cluster.url(schema=schema_for(tmp_path)), choose=some
+            )
+        )
+        > 4
+    )
