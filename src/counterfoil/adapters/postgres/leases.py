@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from counterfoil.adapters.postgres.checks import check, check_duplicate, fenced
+from counterfoil.adapters.postgres.checks import check, check_duplicate
 from counterfoil.adapters.postgres.connect import BoundedConnection, fetch
-from counterfoil.adapters.postgres.heads import HeadState
 from counterfoil.adapters.postgres.plan import Job
 from counterfoil.adapters.postgres.schema import quoted
 from counterfoil.adapters.postgres.transaction import WriteTransaction
-from counterfoil.errors import LeaseHeld, StreamNotFound
+from counterfoil.adapters.shared.refusals import check_claim, released, renewed
 from counterfoil.store.unit import Claimed, Lease, Receipt
 
 
@@ -20,7 +19,7 @@ def claim(
         raise job.refusal
     begin_with(transaction, job, stream_id)
     head = transaction.heads.get(stream_id)
-    _check_claim(stream_id, head, expect_token, job, transaction.now_ms)
+    check_claim(stream_id, head, expect_token, () if job is None else job.streams, transaction.now_ms)
     token = expect_token + 1
     receipt = None if job is None else require(transaction, job, {stream_id: token})
     head = transaction.heads[stream_id]
@@ -34,21 +33,18 @@ def renew(transaction: WriteTransaction, lease: Lease, ttl_ms: int) -> Lease:
     """See ``Store.renew``."""
     transaction.begin([lease.stream_id])
     head = transaction.heads.get(lease.stream_id)
-    if head is None:
-        raise StreamNotFound(f"there is no stream {lease.stream_id}", stream_id=lease.stream_id)
-    if head.token != lease.token or head.owner is None or head.until is None:
-        raise fenced(lease.stream_id, lease.token, head.token, head)
-    head.until, head.leased_anew = max(head.until, transaction.now_ms + ttl_ms), True
+    longer = renewed(head, lease, transaction.now_ms + ttl_ms)
+    assert head is not None
+    head.leased_anew = True
     transaction.move(head)
-    return Lease(lease.stream_id, head.token, head.owner, head.until)
+    return longer
 
 
 def release(transaction: WriteTransaction, lease: Lease) -> None:
     """See ``Store.release``."""
     transaction.begin([lease.stream_id])
     head = transaction.heads.get(lease.stream_id)
-    if head is not None and head.token == lease.token and head.owner is not None:
-        head.owner = head.until = None
+    if head is not None and released(head, lease):
         head.leased_anew = True
         transaction.move(head)
 
@@ -86,23 +82,3 @@ def require(transaction: WriteTransaction, job: Job, tokens: dict[str, int] | No
         check(transaction.heads, transaction.rows, job, tokens or {})
         receipt = transaction.place(job)
     return receipt
-
-
-def _check_claim(
-    stream_id: str, head: HeadState | None, expect_token: int, job: Job | None, now_ms: int
-) -> None:
-    creates = job is not None and any(
-        part.stream_id == stream_id and part.create is not None for part in job.streams
-    )
-    if head is None and not creates:
-        raise StreamNotFound(f"there is no stream {stream_id}", stream_id=stream_id)
-    token = 0 if head is None else head.token
-    if token != expect_token:
-        raise fenced(stream_id, expect_token, token, head)
-    lease = None if head is None else head.lease()
-    if lease is not None and now_ms < lease.expires_at_ms:
-        raise LeaseHeld(
-            f"stream {stream_id} is leased until {lease.expires_at_ms} ms",
-            hint="wait until it is released or expires, then look again",
-            lease=lease,
-        )

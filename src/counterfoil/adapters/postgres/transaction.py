@@ -14,13 +14,14 @@ import psycopg
 
 from counterfoil.adapters.memory.tables import Table, apply, resolver
 from counterfoil.adapters.postgres.cells import given_text, rows_json, stored_text
-from counterfoil.adapters.postgres.checks import Known, Recorded
+from counterfoil.adapters.postgres.checks import RecordedEvents
 from counterfoil.adapters.postgres.connect import BEGIN, BoundedConnection, run
 from counterfoil.adapters.postgres.heads import HeadState
 from counterfoil.adapters.postgres.place import ANSWER_S
 from counterfoil.adapters.postgres.plan import Job
 from counterfoil.adapters.postgres.schema import quoted
 from counterfoil.adapters.postgres.tables import RowTables
+from counterfoil.adapters.shared.duplicates import Recorded
 from counterfoil.core.event import event_hash, splice
 from counterfoil.core.forms import time_text
 from counterfoil.core.genesis import Genesis, genesis_hash, parse_genesis
@@ -66,7 +67,7 @@ class WriteTransaction:
         self.now_ms = 0
         self.tables_found = tables.versions
         self.heads: dict[str, HeadState] = {}
-        self.recorded: Recorded = {}
+        self.recorded: RecordedEvents = {}
         self.rows: dict[str, Table] = {}
         self._before: dict[str, dict[Key, Row | None]] = {}
         self._held: dict[str, dict[Key, HeadState]] = {}
@@ -133,7 +134,7 @@ class WriteTransaction:
         ) = row[:12]
         if clock_ms is None:
             event_id, at_ms, header = row[12:]
-            self.recorded[stream_id, event_id] = Known(event_id, seq, at_ms, header, digest)
+            self.recorded[stream_id, event_id] = Recorded(event_id, seq, at_ms, header, digest)
             return
         self.now_ms = clock_ms if self._clock is None else self._clock()
         self.tables_found = tables or 0
@@ -201,7 +202,7 @@ class WriteTransaction:
                 self._contents += [
                     (*where, number, head.tenant, record) for number, record in enumerate(event.records)
                 ]
-                self.recorded[where[0], event.event_id] = Known(
+                self.recorded[where[0], event.event_id] = Recorded(
                     event.event_id, head.seq, now, header, head.hash
                 )
                 positions.append(Position(*where, event.event_id, now, head.hash))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from counterfoil.adapters.sqlite.checks import fenced, require
-from counterfoil.adapters.sqlite.heads import HeadState
+from counterfoil.adapters.shared.refusals import check_claim, released, renewed
+from counterfoil.adapters.sqlite.checks import require
 from counterfoil.adapters.sqlite.plan import Job
 from counterfoil.adapters.sqlite.transaction import WriteTransaction
-from counterfoil.errors import LeaseHeld, StreamNotFound
 from counterfoil.store.unit import Claimed, Lease
 
 
@@ -17,7 +16,7 @@ def claim(
     if job is not None and job.refusal is not None:
         raise job.refusal
     head = transaction.head(stream_id)
-    _check_claim(stream_id, head, expect_token, job, transaction.now_ms)
+    check_claim(stream_id, head, expect_token, () if job is None else job.streams, transaction.now_ms)
     token = expect_token + 1
     receipt = None if job is None else require(transaction, job, {stream_id: token})
     head = transaction.head(stream_id)
@@ -29,44 +28,15 @@ def claim(
 
 def renew(transaction: WriteTransaction, lease: Lease, ttl_ms: int) -> Lease:
     """See ``Store.renew``."""
-    head = _existing(transaction, lease.stream_id)
-    if head.token != lease.token or head.owner is None or head.until is None:
-        raise fenced(lease.stream_id, lease.token, head.token, head)
-    head.until = max(head.until, transaction.now_ms + ttl_ms)
+    head = transaction.head(lease.stream_id)
+    longer = renewed(head, lease, transaction.now_ms + ttl_ms)
+    assert head is not None
     transaction.move(head)
-    return Lease(lease.stream_id, head.token, head.owner, head.until)
+    return longer
 
 
 def release(transaction: WriteTransaction, lease: Lease) -> None:
     """See ``Store.release``."""
     head = transaction.head(lease.stream_id)
-    if head is not None and head.token == lease.token and head.owner is not None:
-        head.owner = head.until = None
+    if head is not None and released(head, lease):
         transaction.move(head)
-
-
-def _existing(transaction: WriteTransaction, stream_id: str) -> HeadState:
-    head = transaction.head(stream_id)
-    if head is None:
-        raise StreamNotFound(f"there is no stream {stream_id}", stream_id=stream_id)
-    return head
-
-
-def _check_claim(
-    stream_id: str, head: HeadState | None, expect_token: int, job: Job | None, now_ms: int
-) -> None:
-    creates = job is not None and any(
-        part.stream_id == stream_id and part.create is not None for part in job.streams
-    )
-    if head is None and not creates:
-        raise StreamNotFound(f"there is no stream {stream_id}", stream_id=stream_id)
-    token = 0 if head is None else head.token
-    if token != expect_token:
-        raise fenced(stream_id, expect_token, token, head)
-    lease = None if head is None else head.lease()
-    if lease is not None and now_ms < lease.expires_at_ms:
-        raise LeaseHeld(
-            f"stream {stream_id} is leased until {lease.expires_at_ms} ms",
-            hint="wait until it is released or expires, then look again",
-            lease=lease,
-        )
