@@ -53,6 +53,37 @@ def test_a_settled_review_is_decided(shell):
     assert row["outcome"] == "succeeded"
 
 
+def test_a_review_is_given_to_a_person_and_is_due(shell):
+    review = in_review(shell)
+    done = shell(
+        "review", "assign", review, "--to", "Ada", "--by", "Ines", "--due", "4h", "--note", "call them"
+    )
+    assert done.code == 0
+    assert "given to Ada, due" in done.out
+    (row,) = shell("review", "ls", "--assignee", "Ada", "--json").lines
+    assert row["review_id"] == review
+    assert shell("review", "ls", "--overdue", "--json").lines == []
+    shell.clock.advance(4 * 3_600_000 + 60_000)
+    assert len(shell("review", "ls", "--overdue", "--json").lines) == 1
+    assert "It is due" in shell("review", "show", review).out
+    assert "1 min ago" in shell("review", "show", review).out
+    told = shell("review", "assign", review, "--to", "Grace", "--by", "Ada", "--json").json
+    assert (told["assignee"], told["due_at"]) == ("Grace", None)
+
+
+def test_reviews_are_listed_by_what_they_are_about(shell):
+    review = in_review(shell)
+    kept = ["--tool", "carrier.book_pickup", "--cause", "by_review", "--unassigned"]
+    assert [row["review_id"] for row in shell("review", "ls", *kept, "--json").lines] == [review]
+    assert shell("review", "ls", "--tool", "other", "--json").lines == []
+
+
+@pytest.mark.parametrize("due", ["4 hours", "2026-09-01T12:00", "99999999d", "tomorrow"])
+def test_a_time_that_cannot_be_understood_is_refused(shell, due):
+    review = in_review(shell)
+    assert shell("review", "assign", review, "--to", "Ada", "--by", "Ines", "--due", due).code == 65
+
+
 def test_a_settlement_says_what_goes_on_from_there(shell):
     review = in_review(shell)
     done = shell("review", "settle", review, *SETTLE)

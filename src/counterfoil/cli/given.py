@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
@@ -67,3 +69,26 @@ def _holds_reference(value: Any) -> bool:
         elif isinstance(inner, list | tuple | set | frozenset):
             left += inner
     return False
+
+
+_SPAN: Final = re.compile(r"([0-9]{1,6})([smhd])")
+_SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+
+
+def time_given(option: str, text: str, now_ms: int) -> datetime:
+    """A time with its zone, or a span from now: ``90s``, ``30m``, ``4h``, ``2d``. Raises InputError."""
+    span = _SPAN.fullmatch(text)
+    try:
+        if span is not None:
+            ahead = timedelta(seconds=int(span[1]) * _SECONDS[span[2]])
+            return datetime.fromtimestamp(now_ms / 1000, UTC) + ahead
+        given = datetime.fromisoformat(text)
+    except (ValueError, OverflowError):
+        given = None
+    if given is None or given.tzinfo is None:
+        raise InputError(
+            f"{option} is a time with its zone, or a span from now",
+            hint="such as 2026-09-01T12:00Z, 30m, 4h or 2d",
+            argument=option,
+        )
+    return given

@@ -17,7 +17,9 @@ from counterfoil.client.ids import UlidIds
 from counterfoil.client.journaling import Journaling
 from counterfoil.client.place import MEMORY, open_parts
 from counterfoil.client.reading import ConversationInfo
+from counterfoil.client.reconciling import Reconciling
 from counterfoil.client.repairing import Repairing
+from counterfoil.client.reviewing import Reviewing
 from counterfoil.client.stopping import Stopping
 from counterfoil.client.working import Working
 from counterfoil.core.fields import FieldForm
@@ -26,16 +28,12 @@ from counterfoil.core.genesis import ContentMode
 from counterfoil.core.ids import is_id
 from counterfoil.core.upcast import Upcast
 from counterfoil.effects.registry import find_tool
-from counterfoil.effects.rows import EFFECTS, REVIEWS
-from counterfoil.effects.settle import Settled, SettledOutcome, settle_effect
+from counterfoil.effects.rows import EFFECTS
 from counterfoil.errors import (
     InvalidForm,
-    ReviewNotFound,
     RunNotFound,
     StreamNotFound,
 )
-from counterfoil.flow.drafting import Person
-from counterfoil.flow.drive import drive
 from counterfoil.flow.event import Event
 from counterfoil.runtime import rows
 from counterfoil.runtime.block import RunHost
@@ -99,7 +97,7 @@ def open(
     return ledger
 
 
-class Ledger(Approving, Journaling, Keeping, Repairing, Stopping, Working):
+class Ledger(Approving, Journaling, Keeping, Reconciling, Repairing, Reviewing, Stopping, Working):
     """An open ledger, for one tenant. Thread-safe; not to be used after a fork.
 
     >>> with counterfoil.open(":memory:") as ledger:
@@ -283,11 +281,6 @@ class Ledger(Approving, Journaling, Keeping, Repairing, Stopping, Working):
         kept = [row for row in found if row["tenant"] == self.tenant and state in (None, row["state"])]
         return kept if limit is None else kept[:limit]
 
-    def reviews(self, state: str | None = "open", limit: int | None = None) -> list[Row]:
-        """Rows of reviews: those that wait for a person, by default. A query, so nothing is missed after a restart."""
-        prefix = (self.tenant,) if state is None else (self.tenant, state)
-        return reading.table_rows(self.ports, REVIEWS.name, "by_state", prefix, limit)
-
     # ---- derived rows ----
 
     def rebuild(self, progress: Callable[[int], None] | None = None) -> Rebuilt:
@@ -309,32 +302,3 @@ class Ledger(Approving, Journaling, Keeping, Repairing, Stopping, Working):
         """
         self.check_writable()
         return recover(self.ports, self.owner, find_tool, only=only)
-
-    def settle(
-        self,
-        review_id: str,
-        outcome: SettledOutcome,
-        *,
-        by: str,
-        reason: str,
-        result: Any = None,
-        evidence: Any = None,
-    ) -> Settled:
-        """Settle a review as the named human ``by``: ``succeeded``, ``rejected``, ``failed`` or ``abandoned``.
-
-        ``result`` is what the tool would have returned; the run gets it when it resumes. Settling again with the
-        same outcome changes nothing. Raises ``ReviewNotFound`` or ``SettledAlready``.
-        """
-        self.check_writable()
-        row = self.store.get(REVIEWS.name, (review_id,)) if is_id(review_id, "rev") else None
-        if row is None or row["tenant"] != self.tenant:
-            raise ReviewNotFound(
-                f"there is no review {review_id} in {self.place}",
-                hint="`counterfoil review ls` lists them",
-                review_id=review_id,
-            )
-        person = Person(self.ports.subject_key(str(row["stream_id"]), by), by)
-        flow = settle_effect(
-            review_id, outcome, person=person, reason=reason, evidence=evidence, result=result
-        )
-        return drive(flow, self.ports)

@@ -129,9 +129,11 @@ def observed(
     return _observation(by, "effect.observed", attempt, verdict, source, latency_ms, None)
 
 
-def late_observed(by: Writes, attempt: Attempt, verdict: Verdict, token: int | None) -> Draft:
+def late_observed(
+    by: Writes, attempt: Attempt, verdict: Verdict, token: int | None, source: Source = "call"
+) -> Draft:
     """An answer that came after its call was given up or its worker had lost the run."""
-    return _observation(by, "effect.late_observed", attempt, verdict, "call", None, token)
+    return _observation(by, "effect.late_observed", attempt, verdict, source, None, token)
 
 
 def _observation(
@@ -211,6 +213,11 @@ def review_requested(by: Writes, attempt: Attempt, cause: ReviewCause, known: Ma
         known,
         causation_event_id=attempt.intended_event_id,
     )
+
+
+def review_assigned(by: Writes, review_id: str, assignee: str, content: Mapping[str, Any]) -> Draft:
+    """A person is asked to settle it; ``assignee`` is the id of their data key in this stream (FORMAT 3)."""
+    return by.draft("review.assigned", {"review_id": review_id, "assignee": assignee}, content)
 
 
 def repeated(by: Writes, effect_id: str, first_event_id: str) -> Draft:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from counterfoil.approvals.rows import person_index
 from counterfoil.core.forms import time_ms
 from counterfoil.effects.identity import Identity, recorded_identity, successor_index
 from counterfoil.effects.state import OPEN, move_of, review_of
@@ -91,6 +92,9 @@ REVIEWS: Final = TableSpec(
         Column("cause"),
         Column("outcome", required=False),
         Column("assignee", required=False),
+        # From content: whose it is by name, and by when it should be settled.
+        Column("assignee_index", required=False),
+        Column("due_at_ms", "integer", required=False),
         Column("opened_sequence", "integer"),
         Column("opened_at_ms", "integer"),
         Column("settled_sequence", "integer", required=False),
@@ -102,6 +106,7 @@ REVIEWS: Final = TableSpec(
         "by_run": ("run_id",),
         "by_stream": ("stream_id", "opened_sequence"),
     },
+    version=2,
 )
 
 RETRIES: Final = TableSpec(
@@ -126,7 +131,7 @@ _OPENED: Final = frozenset({"open"})
 
 
 def rows(fact: Fact, index: Index) -> Iterator[RowChange]:
-    """What one event changes. Only ``effect.intended`` looks at content, for the key that enforces "once"."""
+    """What one event changes. Content is looked at for the key that enforces "once", and for whose a review is."""
     match fact.event_type:
         case "effect.intended":
             yield from _intended(fact, index)
@@ -143,7 +148,7 @@ def rows(fact: Fact, index: Index) -> Iterator[RowChange]:
         case "retry.decided":
             yield from _retried(fact)
         case "review.assigned":
-            yield Patch(REVIEWS.name, (fact.data["review_id"],), {"assignee": fact.data["assignee"]})
+            yield _assigned(fact, index)
 
 
 def _intended(fact: Fact, index: Index) -> Iterator[RowChange]:
@@ -258,6 +263,17 @@ def _no_retry(fact: Fact) -> Remove:
 def _settled(fact: Fact) -> Iterator[RowChange]:
     yield from _moved(fact, {"outcome": fact.data["outcome"], "outcome_sequence": fact.sequence})
     yield _review_closed(fact, fact.data["review_id"])
+
+
+def _assigned(fact: Fact, index: Index) -> Patch:
+    content = fact.content or {}
+    name = (content.get("assignee") or {}).get("name")
+    values: dict[str, CellSource] = {
+        "assignee": fact.data["assignee"],
+        "assignee_index": None if name is None else person_index(index, name),
+        "due_at_ms": time_ms(content["due_at"]) if "due_at" in content else None,
+    }
+    return Patch(REVIEWS.name, (fact.data["review_id"],), values, _OPENED)
 
 
 def _review_closed(fact: Fact, review_id: str) -> Patch:

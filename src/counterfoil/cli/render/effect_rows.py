@@ -265,8 +265,12 @@ def _review_requested(build: Build, event: Event) -> None:
 
 
 def _assigned(build: Build, event: Event) -> None:
-    note = build.note(event, "✎", "review taken")
-    note.detail = [Span(str(event.data.get("review_id")), "quiet"), Span(f"by {event.data.get('assignee')}")]
+    note = build.note(event, "✎", "review given")
+    given = event.content_or_none() or {}
+    name = (given.get("assignee") or {}).get("name")
+    to = marked(name) if isinstance(name, str) else str(event.data.get("assignee"))
+    due = f", due {marked(str(given['due_at']))}" if "due_at" in given else ""
+    note.detail = [Span(str(event.data.get("review_id")), "quiet"), Span(f"to {to}{due}")]
 
 
 def _settled(build: Build, event: Event) -> None:

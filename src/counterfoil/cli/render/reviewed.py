@@ -6,8 +6,10 @@ from counterfoil.cli.render.cells import number, text
 from counterfoil.cli.render.doubts import CAUSES
 from counterfoil.cli.render.line import Line, Span, wrap
 from counterfoil.cli.render.listing import conversation_name
+from counterfoil.cli.render.marks import marked
 from counterfoil.cli.render.times import duration, moment
 from counterfoil.client.reading import ConversationInfo
+from counterfoil.effects.assigning import Assigned
 from counterfoil.effects.settle import Settled
 from counterfoil.store.rows import Row
 
@@ -27,6 +29,10 @@ def review_heading(row: Row, effect: Row, info: ConversationInfo, now_ms: int, w
     ]
     cause = CAUSES.get(text(row, "cause"), text(row, "cause"))
     lines += [Line(piece) for piece in wrap(f"A person was asked {moment(opened)}: {cause}.", width)]
+    due = row["due_at_ms"]
+    if is_open and isinstance(due, int):
+        late = f", {duration(now_ms - due)} ago" if due < now_ms else ""
+        lines.append(Line(Span(f"It is due {moment(due)}{late}.", "doubt_bar" if late else "plain")))
     return [*lines, Line()]
 
 
@@ -44,3 +50,12 @@ def settled_lines(settled: Settled, effect: Row, option: str) -> list[Line]:
         Line(Span(f"  counterfoil show {text(effect, 'run_id') or settled.stream_id}{option}", "quiet"))
     )
     return lines
+
+
+def assigned_lines(assigned: Assigned, option: str) -> list[Line]:
+    """Whom a review was given to."""
+    due = "" if assigned.due_at_ms is None else f", due {moment(assigned.due_at_ms)}"
+    return [
+        Line(Span("✓ ", "good"), f"{assigned.review_id} given to {marked(assigned.assignee)}{due}"),
+        Line(Span(f"  counterfoil review show {assigned.review_id}{option}", "quiet")),
+    ]

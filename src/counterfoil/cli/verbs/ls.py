@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -213,15 +213,19 @@ def _effects_in(ledger: Ledger, state: str, after: str | None, wanted: int) -> l
     )
 
 
-def reviews(face: Face, ledger: Ledger, state: str, after: str | None, limit: int) -> None:
-    """The reviews of a state (``all``: of any), oldest first."""
-    table, tenant = REVIEWS.name, ledger.tenant
-    prefix: Key = (tenant,) if state == "all" else (tenant, state)
-    start: Key | None = None
+def reviews(
+    face: Face,
+    ledger: Ledger,
+    state: str,
+    after: str | None,
+    limit: int,
+    words: str = "",
+    **filters: Any,
+) -> None:
+    """The reviews of a state (``all``: of any) that fit the filters, oldest first; ``words`` are those as given."""
     if after is not None:
-        row = _known(ledger, table, after)
-        start = (tenant, row["state"], row["opened_at_ms"], row["review_id"])
-    rows = ledger.store.select(table, "by_state", prefix, start, limit + 1)
+        _known(ledger, REVIEWS.name, after)
+    rows = ledger.reviews(None if state == "all" else state, limit + 1, after=after, **filters)
     if _given(face, "reviews", rows[:limit]):
         return
     pairs = [(row, ledger.store.get(EFFECTS.name, (row["effect_id"],))) for row in rows[:limit]]
@@ -237,7 +241,7 @@ def reviews(face: Face, ledger: Ledger, state: str, after: str | None, limit: in
             )
         )
     if len(rows) > limit:
-        _more(face, f"review ls --state {state}", str(rows[limit - 1]["review_id"]))
+        _more(face, f"review ls --state {state}{words}", str(rows[limit - 1]["review_id"]))
 
 
 def _known(ledger: Ledger, table: str, row_id: str) -> Row:

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast, get_args
+import shlex
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 import click
 
 from counterfoil.cli.commanding import ledger_option
 from counterfoil.cli.exits import Exit
 from counterfoil.cli.face import Face
-from counterfoil.cli.given import json_given
+from counterfoil.cli.given import json_given, time_given
 from counterfoil.cli.options import face_options, pass_face
 from counterfoil.cli.render.draw import timeline_lines
 from counterfoil.cli.render.line import Line, Span
-from counterfoil.cli.render.reviewed import review_heading, settled_lines
+from counterfoil.cli.render.reviewed import assigned_lines, review_heading, settled_lines
 from counterfoil.cli.render.timeline import timeline
 from counterfoil.cli.shapes import row_json, timeline_row_json
 from counterfoil.cli.verbs.ls import LIMIT_MAX, reviews
 from counterfoil.client.reading import conversation
+from counterfoil.core.forms import time_text
+from counterfoil.effects.decide import ReviewCause
 from counterfoil.effects.rows import EFFECTS, REVIEWS
 from counterfoil.effects.settle import SettledOutcome
 from counterfoil.errors import ReviewNotFound
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
     from counterfoil.client.ledger import Ledger
 
 
-@click.group(name="review", short_help="What waits for a person: list, show, settle.")
+@click.group(name="review", short_help="What waits for a person: list, show, assign, settle.")
 @face_options(ledger=True)
 def command() -> None:
     """Reviews: effects that no machine could bring to an outcome, which wait for a person."""
@@ -42,16 +45,61 @@ def command() -> None:
     show_default=True,
     help="Which ones.",
 )
+@click.option("--tool", metavar="NAME", help="Only effects of this tool.")
+@click.option("--cause", type=click.Choice(get_args(ReviewCause)), help="Only those asked for this reason.")
+@click.option("--run", "run_id", metavar="ID", help="Only those of this run.")
+@click.option("--conversation", metavar="NAME", help="Only those of this conversation.")
+@click.option("--assignee", metavar="NAME", help="Only those that this person has.")
+@click.option("--unassigned", is_flag=True, help="Only those that nobody has.")
+@click.option("--overdue", is_flag=True, help="Only those that were due before now.")
 @click.option("--after", metavar="ID", help="Go on after this one.")
 @click.option(
     "--limit", type=click.IntRange(1, LIMIT_MAX), default=50, show_default=True, help="Lines of a page."
 )
 @face_options(ledger=True)
 @pass_face
-def ls(face: Face, state: str, after: str | None, limit: int) -> int:
+def ls(
+    face: Face, /, state: str, after: str | None, limit: int, conversation: str | None, **filters: Any
+) -> int:
     """List reviews, the longest waiting first."""
     with face.open() as ledger:
-        reviews(face, ledger, state, after, limit)
+        given = {"conversation": conversation, "run": filters["run_id"], **filters}
+        words = "".join(
+            f" --{name}" if value is True else f" --{name} {shlex.quote(value)}"
+            for name, value in given.items()
+            if value and name != "run_id"
+        )
+        stream_id = None if conversation is None else ledger.stream_of(conversation)
+        reviews(face, ledger, state, after, limit, words, stream_id=stream_id, **filters)
+    return Exit.DONE
+
+
+@command.command(name="assign", short_help="Give a review to a named person.")
+@click.argument("review_id", metavar="ID")
+@click.option("--to", metavar="NAME", required=True, help="Who should settle it.")
+@click.option("--by", metavar="NAME", required=True, help="Who gives it to them.")
+@click.option(
+    "--due", metavar="TIME", help="By when: 2026-09-01T12:00Z, or a span from now such as 4h or 2d."
+)
+@click.option("--note", metavar="TEXT", default="", help="What to say with it.")
+@face_options(ledger=True)
+@pass_face
+def assign(face: Face, review_id: str, to: str, by: str, due: str | None, note: str) -> int:
+    """Give an open review to the person NAME, with the time by which it should be settled.
+
+    The last assignment counts. Anybody may settle the review all the same; who did stands in the record.
+    """
+    if not to.strip() or not by.strip():
+        raise click.UsageError("--to and --by are names of people; neither may be empty")
+    when = None if due is None else time_given("--due", due, face.now_ms)
+    with face.open(write=True) as ledger:
+        assigned = ledger.assign(review_id, to, by=by, note=note, due=when)
+        if face.as_json:
+            due_at = None if assigned.due_at_ms is None else time_text(assigned.due_at_ms)
+            told = {"review_id": review_id, "effect_id": assigned.effect_id, "assignee": to, "due_at": due_at}
+            face.give({**told, "stream_id": assigned.stream_id})
+        else:
+            face.say(assigned_lines(assigned, ledger_option(face)))
     return Exit.DONE
 
 
