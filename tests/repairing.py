@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import counterfoil
+from counterfoil.errors import CounterfoilError
+from counterfoil.flow.drive import drive
+from counterfoil.flow.ports import Ports
+from counterfoil.flow.requests import Append, Flow
 from counterfoil.repair.state import evolve
 from counterfoil.testing.provider import FakeProvider
+
+T = TypeVar("T")
 
 CASE = "case-8472"
 
@@ -131,3 +139,33 @@ def check_repairs(ledger: counterfoil.Ledger) -> None:
         assert folded is not None
         told = (folded.supersedes, folded.effect_id, folded.state, len(folded.compensations))
         assert told == tuple(row[name] for name in ("supersedes", "effect_id", "state", "compensations"))
+
+
+def meanwhile(flow: Flow[T], ports: Ports, before: Callable[[], Any]) -> T:
+    """Drive a flow, and let something else happen just before its first append."""
+    request = next(flow)
+    while not isinstance(request, Append):
+        request = flow.send(drive(asking(request), ports))
+    before()
+
+    def rest() -> Flow[Any]:
+        answer = request
+        while True:
+            try:
+                got = yield answer
+            except CounterfoilError as error:
+                step = functools.partial(flow.throw, error)
+            else:
+                step = functools.partial(flow.send, got)
+            try:
+                answer = step()
+            except StopIteration as ended:
+                return ended.value
+
+    done: T = drive(rest(), ports)
+    return done
+
+
+def asking(request: Any) -> Flow[Any]:
+    """One request as a flow."""
+    return (yield request)

@@ -20,7 +20,7 @@ from counterfoil.flow.context import scope_or_none
 from counterfoil.flow.drafting import Person
 from counterfoil.flow.drive import adrive, drive
 from counterfoil.flow.requests import Events, Flow
-from counterfoil.repair.close import Word, close_repair
+from counterfoil.repair.close import Word, close_by_hand
 from counterfoil.repair.correct import Corrected, Fact, correct_fact, fact_now
 from counterfoil.repair.look import look_at
 from counterfoil.repair.open import Opened, Target, Wanted, open_repair
@@ -316,8 +316,7 @@ class Repairing(Handle):
         return conclude(self.ports.index, repair_id, find_tool, stopped, repeated=repeated)
 
     def _closing(self, repair_id: str, result: RepairResult, word: Word) -> Flow[RepairReport]:
-        look = yield from look_at(self.ports.index, repair_id, find_tool)
-        written = yield from close_repair(look, result, word)
+        written = yield from close_by_hand(self.ports.index, repair_id, find_tool, result, word)
         look = yield from look_at(self.ports.index, repair_id, find_tool)
         return report_of(look, repeated=not written)
 

@@ -11,12 +11,16 @@ from counterfoil.flow.drafting import Outsider, Person
 from counterfoil.flow.requests import Append, Entry, Flow, NewId, Now, UnitDraft
 from counterfoil.repair import events
 from counterfoil.repair.decide import StepState, judge_closing
-from counterfoil.repair.look import Look
+from counterfoil.repair.look import Look, look_at
+from counterfoil.repair.plan import FindTool
 from counterfoil.repair.standing import RepairStanding
 from counterfoil.repair.state import RepairResult
-from counterfoil.store.rows import RowIs
+from counterfoil.store.rows import Index, RowIs
 
 OPEN = frozenset({"open"})
+
+TRIES_MAX = 16
+"""How often a closing looks again because the repair moved between reading and writing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +95,21 @@ def _refuse(judged: str, look: Look) -> NoReturn:
 
 def _waits(waits_for: Sequence[str]) -> str:
     return f" and waits for {', '.join(waits_for)}" if waits_for else ""
+
+
+def close_by_hand(
+    index: Index, repair_id: str, find_tool: FindTool, result: RepairResult, word: Word
+) -> Flow[bool]:
+    """Close a repair as a person says, by how it stands when that is recorded. Raises as :func:`close_repair`."""
+    for _ in range(TRIES_MAX):
+        look = yield from look_at(index, repair_id, find_tool)
+        try:
+            return (yield from close_repair(look, result, word))
+        except GuardFailed:
+            continue
+    raise RepairUnsettled(
+        f"repair {repair_id} kept changing while it was closed", hint="look at it and decide again"
+    )
 
 
 def closes_as(look: Look) -> RepairResult:

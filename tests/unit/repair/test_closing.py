@@ -6,7 +6,11 @@ import pytest
 
 import counterfoil
 from counterfoil.errors import InvalidForm, RepairClosed, RepairNotFound, RepairUnsettled
-from tests.repairing import CASE, Bank
+from counterfoil.flow.drafting import Outsider
+from counterfoil.flow.requests import Entry, UnitDraft
+from counterfoil.repair import events
+from counterfoil.repair.close import Word
+from tests.repairing import CASE, Bank, meanwhile
 
 
 def closing(bank):
@@ -90,6 +94,43 @@ def test_a_repair_that_does_not_exist_is_not_found(bank):
     for call in (bank.ledger.resume_repair, bank.ledger.repair_row, bank.ledger.repair_report):
         with pytest.raises(RepairNotFound, match="repair ls"):
             call("rep_01ARZ3NDEKTSV4RRFFQ69G5FAV")
+
+
+def closing_flow(bank, repair_id, result):
+    return bank.ledger._closing(
+        repair_id, result, Word(bank.ledger._person(stream(bank), "by", "Eve"), "enough")
+    )
+
+
+def stream(bank):
+    return bank.ledger.stream_of(CASE)
+
+
+@pytest.mark.parametrize("result,repeated", [("partial", True), ("irreversible", None)])
+def test_of_two_people_who_close_it_at_the_same_time_one_is_told_of_the_other(bank, stuck, result, repeated):
+    def first():
+        bank.ledger.close_repair(stuck.repair_id, "partial", by="Omar", reason="no address")
+
+    flow = closing_flow(bank, stuck.repair_id, result)
+    if repeated:
+        assert meanwhile(flow, bank.ledger.ports, first).repeated
+    else:
+        with pytest.raises(RepairClosed, match="closed as partial"):
+            meanwhile(flow, bank.ledger.ports, first)
+    assert bank.types("repair.closed") == ["repair.closed"]
+
+
+def test_a_second_closing_that_nobody_guarded_changes_no_row(bank, stuck):
+    bank.ledger.close_repair(stuck.repair_id, "partial", by="Omar", reason="no address")
+    end = events.End(stuck.repair_id, opened_event_id(bank), "repaired", ["eff_01ARZ3NDEKTSV4RRFFQ69G5FAV"])
+    outsider = Outsider(bank.ledger.ports.new_id("evt"), bank.ledger.ports.now_ms(), None)
+    draft = events.closed(outsider, end)
+    bank.ledger.ports.append(UnitDraft((Entry(stream(bank), (draft,)),)))
+    assert bank.states() == ["partial"]
+
+
+def opened_event_id(bank):
+    return next(iter(bank.ledger.events(CASE, types=["repair.opened"]))).event_id
 
 
 # ---- what nothing undoes -----------------------------------------------------------------------------------------

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-
 import pytest
 
 import counterfoil
@@ -14,7 +12,6 @@ from counterfoil.effects.registry import own_tools
 from counterfoil.effects.standing import Standing
 from counterfoil.errors import (
     ContentUnavailable,
-    CounterfoilError,
     InputError,
     InvalidForm,
     NotFoundError,
@@ -24,10 +21,9 @@ from counterfoil.errors import (
     ToolNotFound,
 )
 from counterfoil.flow.context import RunScope
-from counterfoil.flow.drive import drive
-from counterfoil.flow.requests import Append, Entry, UnitDraft
+from counterfoil.flow.requests import Entry, UnitDraft
 from counterfoil.store.unit import Lease
-from tests.repairing import CASE
+from tests.repairing import CASE, meanwhile
 
 
 def opening(bank):
@@ -260,34 +256,6 @@ def test_a_call_that_cannot_be_read_any_more_has_no_plan_of_its_own(bank, refund
         bank.repair()
     monkeypatch.undo()
     assert bank.types("repair") == []
-
-
-def meanwhile(flow, ports, before):
-    """Drive a flow, and let something else happen just before its first append."""
-    request = next(flow)
-    while not isinstance(request, Append):
-        request = flow.send(drive(asking(request), ports))
-    before()
-
-    def rest():
-        answer = request
-        while True:
-            try:
-                got = yield answer
-            except CounterfoilError as error:
-                step = functools.partial(flow.throw, error)
-            else:
-                step = functools.partial(flow.send, got)
-            try:
-                answer = step()
-            except StopIteration as ended:
-                return ended.value
-
-    return drive(rest(), ports)
-
-
-def asking(request):
-    return (yield request)
 
 
 def test_of_two_people_who_open_a_repair_at_the_same_time_one_is_told_of_the_other(bank, refunded):
