@@ -26,3 +26,12 @@ def test_the_refund_survives_a_crash_between_the_money_and_the_answer(tmp_path: 
     assert again.stdout == (
         "success: re_1, the book has 2 entries, intended shop.look_up, payment.refund, message.send\n"
     )
+
+
+def test_a_plain_agent_switches_its_journal_on_in_five_lines(tmp_path: Path):
+    example = ROOT / "examples" / "journal.py"
+    done = run(tmp_path, str(example))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == ("Your order is on its way.\ncompleted ['INTAKE', 'TOOL_CALL', 'COMMIT'] True\n")
+    marks = [line.rsplit("#", 1)[1] for line in example.read_text("utf-8").splitlines() if "  # " in line]
+    assert marks == [" 1", " 2", " 3", " 4", " 5"]

@@ -48,6 +48,7 @@ BENCHMARKS: Final = (
     Benchmark("verify", "verification against loops that read and hash", "verify.verify_levels"),
     Benchmark("fold", "folding events into state", "fold.fold_events"),
     Benchmark("processes", "8 processes on one stream", "processes.eight_processes"),
+    Benchmark("journal", "turns with the journal off, queued and synchronous", "journal.turn_journal"),
     Benchmark("postgres", "PostgreSQL against loops written by hand", "postgres.by_hand", "server"),
     Benchmark("pgbench", "batches against pgbench on the same table", "postgres.against_pgbench", "server"),
     Benchmark("eventsourcing", "events beside the library eventsourcing", "beside.eventsourcing", "peers"),

@@ -36,6 +36,8 @@ COMMANDS: Final = {
     "cancel": "End a run from outside.",
     "shadow": "What a policy in shadow would have refused.",
     "artifacts": "Bytes outside the events: list, get, verify.",
+    "turns": "List turns, the newest first.",
+    "turn": "Show or check one turn.",
     "bench": "Measure side by side against the budgets.",
     "help": "Help on a command.",
 }

@@ -1,0 +1,70 @@
+"""Where a command finds turns: in the ledger, or in the journal that ``--journal`` names."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import click
+
+from counterfoil.cli.face import Face
+from counterfoil.errors import StoreIO, TurnNotFound
+from counterfoil.journal.chain import Chain, check_chain
+from counterfoil.journal.contract import TurnReader
+from counterfoil.journal.event import TurnEvent
+
+journal_option = click.option(
+    "--journal", metavar="PLACE", help="A journal's file or postgresql:// address, in place of a ledger."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTurn:
+    """A turn with what checking it came to. ``head`` is where the chain ends; ``kept`` whether a ledger keeps it."""
+
+    events: list[TurnEvent]
+    chain: Chain
+    head: str | None
+    kept: bool = False
+    closed: str | None = None
+
+
+@contextmanager
+def opened_journal(face: Face, place: str) -> Iterator[tuple[TurnReader, str]]:
+    """The journal at a place, for reading, and the tenant to read as. A driver's error is told as ``StoreIO``."""
+    from counterfoil.journal.place import open_journal
+
+    journal = open_journal(place, create=False)
+    try:
+        yield journal, face.tenant or face.config.tenant
+    except sqlite3.Error as error:
+        raise StoreIO(f"the journal {place} cannot be read: {error}", place=place) from error
+    finally:
+        journal.close()
+
+
+def find_turn(face: Face, turn_id: str, place: str | None) -> FoundTurn:
+    """One turn, checked. Raises ``TurnNotFound``."""
+    if place is None:
+        with face.open() as ledger:
+            turn = ledger.turn(turn_id)
+        broken = turn.broken_at_seq
+        chain = Chain(
+            broken, "" if broken is None else "the ledger says otherwise than the head it keeps of the turn"
+        )
+        head = turn.head or (turn.events[-1].hash if turn.events else None)
+        events, kept, closed = turn.events, turn.head is not None, turn.closed
+        found = FoundTurn(events, chain, head, kept, closed)
+    else:
+        with opened_journal(face, place) as (reader, tenant):
+            events = reader.events(tenant, turn_id)
+        found = FoundTurn(events, check_chain(events), events[-1].hash if events else None)
+    if not found.events:
+        raise TurnNotFound(
+            f"there is no turn {turn_id} here, or nothing is recorded of it yet",
+            hint="`counterfoil turns` lists them",
+            turn_id=turn_id,
+        )
+    return found

@@ -1,0 +1,71 @@
+"""``counterfoil turn``: one turn stage by stage, and whether it is as it was written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from counterfoil.cli.exits import Exit
+from counterfoil.cli.face import Face
+from counterfoil.cli.options import face_options, pass_face
+from counterfoil.cli.render import turned
+from counterfoil.cli.turning import FoundTurn, find_turn, journal_option
+from counterfoil.journal.answers import event_json
+
+
+@click.group(name="turn", short_help="Show or check one turn.")
+@face_options(ledger=True)
+def command() -> None:
+    """Turns: what a user saw of an agent as an ordered, chained record of digests."""
+
+
+@command.command(name="show", short_help="Show a turn stage by stage.")
+@click.argument("turn_id", metavar="ID")
+@journal_option
+@face_options(ledger=True)
+@pass_face
+def show(face: Face, turn_id: str, journal: str | None) -> int:
+    """Show the stages of a turn, by its own id or its run's, and whether its chain holds."""
+    found = find_turn(face, turn_id, journal)
+    if face.as_json:
+        events = [event_json(event) for event in found.events]
+        face.give(_json(found) | {"events": events})
+    else:
+        face.say(turned.turn_page(found.events, found.chain, face.columns, closed=found.closed))
+    return Exit.DONE
+
+
+@command.command(name="verify", short_help="Check a turn's chain.")
+@click.argument("turn_id", metavar="ID")
+@journal_option
+@face_options(ledger=True)
+@pass_face
+def verify(face: Face, turn_id: str, journal: str | None) -> int:
+    """Recompute the chain of a turn, and name the first event that an edit, removal, insertion or new order reaches.
+
+    Exit code 1: it is broken. Exit code 77: content that it is made of cannot be read.
+    """
+    found = find_turn(face, turn_id, journal)
+    if face.as_json:
+        face.give(_json(found))
+    else:
+        face.say([*turned.chain_lines(found.chain, face.columns, closed=found.closed)])
+        if found.chain.intact and found.closed is None:
+            face.say(turned.proof_lines(found.head, face.columns, kept=found.kept, ledger=journal is None))
+    if not found.chain.intact:
+        return Exit.BROKEN
+    return Exit.ACCESS if found.closed in {"withheld", "missing"} else Exit.DONE
+
+
+def _json(found: FoundTurn) -> dict[str, Any]:
+    return {
+        "turnId": found.events[0].turn_id,
+        "agentId": found.events[0].agent_id,
+        "chainIntact": found.chain.intact,
+        "brokenAtSeq": found.chain.broken_at_seq,
+        "what": found.chain.what or None,
+        "head": found.head,
+        "headKept": found.kept,
+        "contentState": found.closed,
+    }
