@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, Final, cast
+from typing import Any, BinaryIO, Final
 
 from counterfoil.core.artifact import PUBLIC, Reference, storage_ref
 from counterfoil.core.event_types import CLASSES
@@ -15,7 +17,7 @@ from counterfoil.core.ids import is_id
 from counterfoil.core.keyed import KeyMaterial
 from counterfoil.core.values import register
 from counterfoil.errors import NotDecodable
-from counterfoil.flow.context import current_scope
+from counterfoil.flow.context import RunScope, current_scope, scope_or_none
 
 Pieces = Callable[[Reference], Iterator[bytes]]
 """The plain bytes behind a reference, piece by piece."""
@@ -28,7 +30,7 @@ class Artifact:
     """Bytes that lie outside the events, as a value: it stands in arguments, results and messages like any other.
 
     ``size`` is the number of plain bytes, ``key`` the data key it lies under (None: public). Handles are equal when
-    they name the same object. One that was read from a record, such as a tool's argument, opens inside a run.
+    they name the same object. One that was read from a record, such as a tool's argument, opens inside a run, and in a tool that recovery calls.
     """
 
     kind: str
@@ -59,7 +61,7 @@ class Artifact:
         """
         found = self._pieces
         if found is None:
-            found = cast("Any", current_scope().ports).artifact_pieces
+            found = scope_here().ports.artifact_pieces
         return found(self.reference)
 
     def read(self) -> bytes:
@@ -78,6 +80,29 @@ class Artifact:
         from counterfoil.artifacts.saving import save_pieces
 
         save_pieces(Path(path), self.pieces())
+
+
+# ---- whose artifacts -------------------------------------------------------------------------------------------------
+
+_served: ContextVar[RunScope | None] = ContextVar("counterfoil_artifacts", default=None)
+
+
+@contextmanager
+def serving(scope: RunScope) -> Iterator[None]:
+    """Let code that is called for a run from outside of it, by recovery, read and keep this run's artifacts.
+
+    It is not inside the run: it can neither perform effects nor take steps.
+    """
+    token = _served.set(scope)
+    try:
+        yield
+    finally:
+        _served.reset(token)
+
+
+def scope_here() -> RunScope:
+    """The run whose artifacts code may read and keep here. Raises :class:`counterfoil.errors.NoRun`."""
+    return scope_or_none() or _served.get() or current_scope()
 
 
 def address_of(material: KeyMaterial, item: bytes | Path | Artifact) -> str:

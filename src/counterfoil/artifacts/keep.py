@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
 from counterfoil.artifacts import events
-from counterfoil.artifacts.handle import Artifact
+from counterfoil.artifacts.handle import Artifact, scope_here
 from counterfoil.core import canonical
 from counterfoil.core.artifact import PUBLIC, Reference, check_class
 from counterfoil.core.forms import is_label
 from counterfoil.core.frozen import frozen
 from counterfoil.core.ids import derived_id
 from counterfoil.errors import EventIdReused, Fenced, InvalidForm, StoreError
-from counterfoil.flow.context import RunScope, current_scope, step_path
+from counterfoil.flow.context import RunScope, step_path
 from counterfoil.flow.drive import drive
 from counterfoil.flow.event import Event
 from counterfoil.flow.requests import (
@@ -203,9 +203,11 @@ def keep(
 ) -> Artifact:
     """Keep bytes as an artifact of the run around this code; for tools, which hold no run of their own.
 
+    A tool that recovery calls for a run that its worker left keeps them for that run.
+
     Raises :class:`counterfoil.errors.NoRun` outside a run, and as :func:`keep_flow`.
     """
-    scope = current_scope()
+    scope = scope_here()
     asked = wanted(
         source,
         kind=kind,

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from counterfoil.artifacts.handle import serving
 from counterfoil.core.forms import time_text
 from counterfoil.core.ids import is_id
 from counterfoil.effects.recover import Recovered, recover_effect, retry_effect
@@ -265,7 +266,8 @@ def _claimed(
         return _report(row, "left", error.message)
     try:
         asynchronous = tool is not None and tool.asynchronous
-        done: Recovered = carry(flow_of(scope), scope.ports, asynchronous=asynchronous)
+        with serving(scope):
+            done: Recovered = carry(flow_of(scope), scope.ports, asynchronous=asynchronous)
         drive(_put_to_rest(scope), scope.ports)
         return _report(row, done.done, done.why, done.state)
     except LeaseLost:
