@@ -35,6 +35,7 @@ COMMANDS: Final = {
     "hold": "The stop lever: let no new effect begin.",
     "cancel": "End a run from outside.",
     "shadow": "What a policy in shadow would have refused.",
+    "reconcile": "Hold a tool's effects against the provider's own book.",
     "artifacts": "Bytes outside the events: list, get, verify.",
     "turns": "List turns, the newest first.",
     "turn": "Show or check one turn.",

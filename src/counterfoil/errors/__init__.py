@@ -85,6 +85,7 @@ from counterfoil.errors.conflicts import (
     WrongSequence,
 )
 from counterfoil.errors.inputs import (
+    BookInvalid,
     ConfigInvalid,
     ContentTooLarge,
     Divergence,
@@ -156,6 +157,7 @@ __all__ = [
     "ArtifactDamaged",
     "ArtifactNotFound",
     "ArtifactUnavailable",
+    "BookInvalid",
     "ChainBroken",
     "ConfigInvalid",
     "ConflictError",

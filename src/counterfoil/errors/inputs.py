@@ -126,6 +126,12 @@ class ConfigInvalid(InputError):
     code = "config_invalid"
 
 
+class BookInvalid(InputError):
+    """A provider's book cannot be read; field ``line`` says where (0: the book as a whole)."""
+
+    code = "book_invalid"
+
+
 class UnknownTranscript(InputError):
     """A file is not a transcript an importer knows."""
 
