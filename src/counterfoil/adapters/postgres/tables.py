@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -16,19 +14,20 @@ from counterfoil.adapters.postgres.paging import CASTS, Pages, listed, quote
 from counterfoil.adapters.postgres.roles import grant_rows
 from counterfoil.adapters.postgres.routines import row_routines
 from counterfoil.adapters.postgres.schema import of_my_tenants, policy, quoted
-from counterfoil.errors import ConfigInvalid, InvalidUnit, SchemaTooNew, SchemaUnknown
-from counterfoil.store.rows import VERSION_COLUMN, Cell, Column, Row, TableSpec
-
-PREFIX: Final = "row_"
-"""Before the name of every row table, so that a feature may call its table ``event`` or ``head``."""
-
-RESERVED: Final = frozenset({"table"})
-"""Names that would meet a table of the schema once prefixed."""
+from counterfoil.adapters.shared.declared import (
+    PREFIX,
+    DeclaredTables,
+    Held,
+    carried_over,
+    check_spec,
+    described,
+)
+from counterfoil.store.rows import VERSION_COLUMN, Cell, Row, TableSpec
 
 NAME_MAX: Final = 63
 """Bytes of an identifier; PostgreSQL cuts longer ones in silence."""
 
-_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,58}").fullmatch
+LABEL_MAX: Final = NAME_MAX - len(PREFIX)
 _EMPTY: Final = {"text": "''", "integer": "0", "blob": "''"}
 
 
@@ -49,7 +48,7 @@ class RowTable:
     clear_stream: str | None = field(init=False)
 
     def __post_init__(self) -> None:
-        check_spec(self.spec)
+        check_spec(self.spec, LABEL_MAX)
         spec = self.spec
         table = self.table = f"{quoted(self.schema)}.{quote(PREFIX + spec.name)}"
         types = {column.name: CASTS[column.type] for column in spec.columns}
@@ -97,24 +96,6 @@ class RowTable:
         return dict(zip(self.spec.key, key, strict=True))
 
 
-def check_spec(spec: TableSpec) -> None:
-    """Refuse with ConfigInvalid a declaration that no table can be made from."""
-    names = [column.name for column in spec.columns]
-    used = {*spec.key, *(name for columns in spec.indexes.values() for name in columns)}
-    used |= {spec.stream_column} if spec.stream_column is not None else set()
-    problem = None
-    if not all(_NAME(name) for name in (spec.name, *names, *spec.indexes)) or spec.name in RESERVED:
-        problem = "names are lower-case labels of at most 59 characters"
-    elif VERSION_COLUMN in names:
-        problem = f"{VERSION_COLUMN} is the store's own column"
-    elif len(set(names)) != len(names) or not used <= set(names):
-        problem = "a column is declared twice, or a key, index or stream column is not declared"
-    elif not spec.key:
-        problem = "a table needs a key"
-    if problem:
-        raise ConfigInvalid(f"the declaration of table {spec.name!r} is wrong: {problem}", table=spec.name)
-
-
 def _short(name: str) -> str:
     """A name that PostgreSQL does not cut."""
     if len(name) <= NAME_MAX:
@@ -153,116 +134,30 @@ def row_condition(spec: TableSpec, schema: str) -> str:
     return f"'*' = ANY ((SELECT {quoted(schema)}.my_tenants())::text[])"
 
 
-def described(spec: TableSpec) -> str:
-    """A declaration as the ledger keeps it, to be compared with what a program declares later."""
-    return json.dumps(
-        {
-            "columns": [[column.name, column.type, column.required] for column in spec.columns],
-            "key": list(spec.key),
-            "indexes": {name: list(columns) for name, columns in sorted(spec.indexes.items())},
-            "stream_column": spec.stream_column,
-        },
-        sort_keys=True,
-    )
-
-
-def _from_description(name: str, version: int, text: str) -> TableSpec:
-    told = json.loads(text)
-    return TableSpec(
-        name=name,
-        columns=tuple(Column(*column) for column in told["columns"]),
-        key=tuple(told["key"]),
-        indexes={index: tuple(columns) for index, columns in told["indexes"].items()},
-        version=version,
-        stream_column=told["stream_column"],
-    )
-
-
-class RowTables:
-    """The declared tables of one handle, held against what the database has.
-
-    ``newer`` names declared tables that a newer process has made over: this one reads them as they now are and
-    refuses to write anything. ``stale`` names tables whose rows must be rebuilt from the events.
-    """
+class RowTables(DeclaredTables[RowTable]):
+    """The declared tables of one handle, held against what the database has."""
 
     def __init__(self, specs: Sequence[TableSpec], schema: str) -> None:
         self.schema = schema
-        self.declared: dict[str, RowTable] = {spec.name: RowTable(spec, schema) for spec in specs}
-        if len(self.declared) != len(specs):
-            raise ConfigInvalid("a row table is declared twice")
-        self.by_name: dict[str, RowTable] = dict(self.declared)
-        self.newer: dict[str, int] = {}
-        self.stale: frozenset[str] = frozenset()
+        super().__init__(specs, lambda spec: RowTable(spec, schema))
         self.versions = 0
         """The versions of all tables in the database added up: another sum than before means that one was changed."""
         self.empty: dict[str, Table] = {name: Table(table.spec) for name, table in self.by_name.items()}
 
-    def table(self, name: str) -> RowTable:
-        """The table as the database holds it. Raises InvalidUnit if no feature declared it.
-
-        Raises SchemaUnknown if it is not there: somebody dropped it, or this handle reads a ledger that has yet to
-        be opened for writing by a program that knows the table.
-        """
-        try:
-            return self.by_name[name]
-        except KeyError:
-            if name in self.declared:
-                raise SchemaUnknown(
-                    f"the ledger lacks the table of {name}, which is derived",
-                    hint="run `counterfoil rebuild`: it makes the table and its rows again from the events",
-                    table=name,
-                ) from None
-            raise InvalidUnit(f"no table {name!r} is declared in this store", table=name) from None
-
-    def check_writable(self) -> None:
-        """Raise SchemaTooNew when a newer process has made one of our tables over."""
-        for name, version in self.newer.items():
-            raise SchemaTooNew(
-                f"table {name} has version {version}, made by a newer version of this program; "
-                f"this one knows version {self.declared[name].spec.version}, so it reads and does not write",
-                table=name,
-                version=version,
-                known=self.declared[name].spec.version,
-            )
-
     def load(self, connection: BoundedConnection) -> None:
         """Take note of what the database holds."""
-        held = self._held(connection)
-        self.newer, stale = {}, set()
-        for name, mine in self.declared.items():
-            version, text, is_stale = held.get(name, (0, "", False))
-            self.by_name[name] = mine
-            if name not in held:
-                del self.by_name[name]
-            if is_stale:
-                stale.add(name)
-            if version > mine.spec.version:
-                self.newer[name] = version
-                self.by_name[name] = RowTable(_from_description(name, version, text), self.schema)
-            elif version == mine.spec.version and text != described(mine.spec):
-                raise ConfigInvalid(
-                    f"table {name} is declared with other columns than the ledger has under version {version}",
-                    hint="raise the declaration's version when its columns change",
-                    table=name,
-                )
-        self.stale = frozenset(stale)
+        self.note(self._held(connection))
         self.empty = {name: Table(table.spec) for name, table in self.by_name.items()}
 
     def missing(self, connection: BoundedConnection) -> list[str]:
         """Declared tables that are not there yet, or are older than their declaration."""
-        held = self._held(connection)
-        return [name for name, mine in self.declared.items() if held.get(name, (0,))[0] < mine.spec.version]
+        return [mine.spec.name for mine, _ in self.lacking(self._held(connection))]
 
     def create(self, connection: BoundedConnection) -> None:
         """Make missing tables and carry older ones over; inside the caller's transaction."""
-        held = self._held(connection)
-        for name, mine in self.declared.items():
-            version, text, _ = held.get(name, (0, "", False))
-            if version >= mine.spec.version:
-                continue
-            self._make_over(
-                connection, mine.spec, _from_description(name, version, text) if version else None
-            )
+        for mine, older in self.lacking(self._held(connection)):
+            spec = mine.spec
+            self._make_over(connection, spec, older)
             # A table that appears in a ledger with events misses the rows that follow from them.
             run(
                 connection,
@@ -270,10 +165,10 @@ class RowTables:
                 f" VALUES (%s, %s, %s, %s, EXISTS (SELECT 1 FROM {quoted(self.schema)}.event))"
                 " ON CONFLICT (name) DO UPDATE SET version = excluded.version, spec = excluded.spec,"
                 " stream_column = excluded.stream_column, stale = excluded.stale",
-                (name, mine.spec.version, described(mine.spec), mine.spec.stream_column),
+                (spec.name, spec.version, described(spec), spec.stream_column),
             )
 
-    def _held(self, connection: BoundedConnection) -> Mapping[str, tuple[int, str, bool]]:
+    def _held(self, connection: BoundedConnection) -> Held:
         """What is known of each table that is there. One that was dropped is made again like one that never was."""
         rows = fetch(
             connection,
@@ -308,10 +203,9 @@ class RowTables:
             f"ALTER INDEX {schema}.{quote(f'{name}_pkey')} RENAME TO {quote(f'older_{name}_pkey')}",
         )
         self._make(connection, spec)
-        before = {column.name: column for column in older.columns}
-        shared = [c.name for c in spec.columns if c.name in before and before[c.name].type == c.type]
+        shared = carried_over(older, spec)
         must = [c.name for c in spec.columns if c.name in shared and (c.required or c.name in spec.key)]
-        if set(spec.key) <= set(shared):
+        if shared:
             names = listed([*shared, VERSION_COLUMN])
             whole = " AND ".join(f"{quote(column)} IS NOT NULL" for column in must)
             # Rows that the new key or a new requirement no longer admits come back with the rebuild.

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-import json
-import re
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from counterfoil.adapters.shared.declared import (
+    PREFIX,
+    DeclaredTables,
+    Held,
+    carried_over,
+    check_spec,
+    described,
+)
 from counterfoil.adapters.sqlite.bulk import Bulk
 from counterfoil.adapters.sqlite.connect import fetch
-from counterfoil.errors import ConfigInvalid, InvalidUnit, SchemaTooNew, SchemaUnknown
+from counterfoil.errors import InvalidUnit
 from counterfoil.store.rows import STATE_COLUMN, VERSION_COLUMN, Cell, Column, Key, Row, TableSpec
 
-PREFIX: Final = "row_"
-"""Before the name of every row table, so that a feature may call its table ``event`` or ``head``."""
-
-_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,62}").fullmatch
+NAME_MAX: Final = 63
 _SQL_TYPES: Final = {"text": "TEXT", "integer": "INTEGER", "blob": "BLOB"}
 PYTHON_TYPES: Final[Mapping[str, type]] = {"text": str, "integer": int, "blob": bytes}
 _EMPTY: Final = {"text": "''", "integer": "0", "blob": "x''"}
-RESERVED: Final = frozenset({"table"})
-"""Names that would meet a table of the schema once prefixed."""
 
 
 @dataclass(slots=True)
@@ -42,7 +43,7 @@ class RowTable:
     _patches: dict[tuple[tuple[str, ...], int], str] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        check_spec(self.spec)
+        check_spec(self.spec, NAME_MAX)
         table, key = PREFIX + self.spec.name, self.spec.key
         self.columns = {column.name: column for column in self.spec.columns}
         self.names = tuple(self.columns)
@@ -160,23 +161,6 @@ def _further(name: str, cell: Cell, *, descending: bool) -> str | None:
     return f"({_q(name)} < ? OR {_q(name)} IS NULL)" if descending else f"{_q(name)} > ?"
 
 
-def check_spec(spec: TableSpec) -> None:
-    """Refuse with ConfigInvalid a declaration that no table can be made from."""
-    names = [column.name for column in spec.columns]
-    used = {*spec.key, *(name for columns in spec.indexes.values() for name in columns)}
-    used |= {spec.stream_column} if spec.stream_column is not None else set()
-    every = [spec.name, *names, *spec.indexes]
-    problem = None
-    if not all(_NAME(name) for name in every) or spec.name in RESERVED or VERSION_COLUMN in names:
-        problem = "names are lower-case labels, and row_version is the store's own column"
-    elif len(set(names)) != len(names) or not used <= set(names):
-        problem = "a column is declared twice, or a key, index or stream column is not declared"
-    elif not spec.key:
-        problem = "a table needs a key"
-    if problem:
-        raise ConfigInvalid(f"the declaration of table {spec.name!r} is wrong: {problem}", table=spec.name)
-
-
 def _create_statements(spec: TableSpec) -> list[str]:
     table = PREFIX + spec.name
     columns = [
@@ -192,125 +176,41 @@ def _create_statements(spec: TableSpec) -> list[str]:
     return made
 
 
-def _described(spec: TableSpec) -> str:
-    return json.dumps(
-        {
-            "columns": [[column.name, column.type, column.required] for column in spec.columns],
-            "key": list(spec.key),
-            "indexes": {name: list(columns) for name, columns in sorted(spec.indexes.items())},
-            "stream_column": spec.stream_column,
-        },
-        sort_keys=True,
-    )
-
-
-def _from_description(name: str, version: int, text: str) -> TableSpec:
-    told = json.loads(text)
-    return TableSpec(
-        name=name,
-        columns=tuple(Column(*column) for column in told["columns"]),
-        key=tuple(told["key"]),
-        indexes={index: tuple(columns) for index, columns in told["indexes"].items()},
-        version=version,
-        stream_column=told["stream_column"],
-    )
-
-
-class RowTables:
-    """The declared tables of one handle, held against what the database has.
-
-    ``newer`` names declared tables that a newer process has made over: this one reads them as they now are and
-    refuses to write anything. ``stale`` names tables whose rows must be rebuilt from the events.
-    """
+class RowTables(DeclaredTables[RowTable]):
+    """The declared tables of one handle, held against what the file has."""
 
     def __init__(self, specs: Sequence[TableSpec]) -> None:
-        self.declared: dict[str, RowTable] = {spec.name: RowTable(spec) for spec in specs}
-        if len(self.declared) != len(specs):
-            raise ConfigInvalid("a row table is declared twice")
-        self.by_name: dict[str, RowTable] = dict(self.declared)
-        self.newer: dict[str, int] = {}
-        self.stale: frozenset[str] = frozenset()
-
-    def table(self, name: str) -> RowTable:
-        """The table as the database holds it. Raises InvalidUnit if no feature declared it.
-
-        Raises SchemaUnknown if it is not there: somebody dropped it, or this handle reads a ledger that has yet to
-        be opened for writing by a program that knows the table.
-        """
-        try:
-            return self.by_name[name]
-        except KeyError:
-            if name in self.declared:
-                raise SchemaUnknown(
-                    f"the ledger lacks the table of {name}, which is derived",
-                    hint="run `counterfoil rebuild`: it makes the table and its rows again from the events",
-                    table=name,
-                ) from None
-            raise InvalidUnit(f"no table {name!r} is declared in this store", table=name) from None
-
-    def check_writable(self) -> None:
-        """Raise SchemaTooNew when a newer process has made one of our tables over."""
-        for name, version in self.newer.items():
-            raise SchemaTooNew(
-                f"table {name} has version {version}, made by a newer version of this program; "
-                f"this one knows version {self.declared[name].spec.version}, so it reads and does not write",
-                table=name,
-                version=version,
-                known=self.declared[name].spec.version,
-            )
+        super().__init__(specs, RowTable)
 
     def load(self, connection: sqlite3.Connection) -> None:
         """Take note of what the database holds (again, whenever its schema has changed)."""
-        held = _held(connection)
-        self.newer, stale = {}, set()
-        for name, mine in self.declared.items():
-            version, described, is_stale = held.get(name, (0, "", 0))
-            self.by_name[name] = mine
-            if name not in held:
-                del self.by_name[name]
-            if is_stale:
-                stale.add(name)
-            if version > mine.spec.version:
-                self.newer[name] = version
-                self.by_name[name] = RowTable(_from_description(name, version, described))
-            elif version == mine.spec.version and described != _described(mine.spec):
-                raise ConfigInvalid(
-                    f"table {name} is declared with other columns than the ledger has under version {version}",
-                    hint="raise the declaration's version when its columns change",
-                    table=name,
-                )
-        self.stale = frozenset(stale)
+        self.note(_held(connection))
 
     def missing(self, connection: sqlite3.Connection) -> bool:
         """Whether a declared table is not there yet, or is older than its declaration."""
-        held = _held(connection)
-        return any(held.get(name, (0,))[0] < mine.spec.version for name, mine in self.declared.items())
+        return bool(self.lacking(_held(connection)))
 
     def create(self, connection: sqlite3.Connection) -> None:
         """Make missing tables and carry older ones over; inside the caller's transaction."""
-        held = _held(connection)
-        for name, mine in self.declared.items():
-            version, described, _ = held.get(name, (0, "", 0))
-            if version >= mine.spec.version:
-                continue
-            older = _from_description(name, version, described) if version else None
-            _make_over(connection, mine.spec, older)
+        for mine, older in self.lacking(_held(connection)):
+            spec = mine.spec
+            _make_over(connection, spec, older)
             # A table that appears in a ledger with events misses the rows that follow from them.
             stale = connection.execute("SELECT EXISTS (SELECT 1 FROM event)").fetchone()[0]
             connection.execute(
                 "INSERT OR REPLACE INTO row_table (name, version, spec, stale) VALUES (?, ?, ?, ?)",
-                (name, mine.spec.version, _described(mine.spec), stale),
+                (spec.name, spec.version, described(spec), stale),
             )
 
 
-def _held(connection: sqlite3.Connection) -> Mapping[str, tuple[int, str, int]]:
+def _held(connection: sqlite3.Connection) -> Held:
     """What is known of each table that is there. One that was dropped is made again like one that never was."""
     rows = fetch(
         connection,
         "SELECT name, version, spec, stale FROM row_table"
         f" WHERE '{PREFIX}' || name IN (SELECT name FROM sqlite_schema WHERE type = 'table')",
     )
-    return {name: (version, spec, stale) for name, version, spec, stale in rows}
+    return {name: (version, spec, bool(stale)) for name, version, spec, stale in rows}
 
 
 def _make_over(connection: sqlite3.Connection, spec: TableSpec, older: TableSpec | None) -> None:
@@ -325,9 +225,8 @@ def _make_over(connection: sqlite3.Connection, spec: TableSpec, older: TableSpec
     connection.execute(f"ALTER TABLE {table} RENAME TO {table}__older")
     for statement in _create_statements(spec):
         connection.execute(statement)
-    before = {column.name: column for column in older.columns}
-    shared = [c.name for c in spec.columns if c.name in before and before[c.name].type == c.type]
-    if set(spec.key) <= set(shared):
+    shared = carried_over(older, spec)
+    if shared:
         names = _list([*shared, VERSION_COLUMN])
         # OR IGNORE: rows that the new key or a new requirement no longer admits come back with the rebuild.
         connection.execute(f"INSERT OR IGNORE INTO {table} ({names}) SELECT {names} FROM {table}__older")
