@@ -45,7 +45,8 @@ def next_turn(index: Index, repair_id: str, find_tool: FindTool) -> Flow[Turn]:
     """Look, and see what there is to do. Raises ``RepairNotFound``, ``ToolNotFound``, ``ToolInvalid`` or ``ContentUnavailable``."""
     look = yield from look_at(index, repair_id, find_tool)
     if look.repair.state != "open":
-        return Turn(look, None)
+        # A run whose worker died right after it had closed the repair has nothing left to do but to end.
+        return Turn(look, "play" if look.run_open else None)
     following = next_step([step.state for step in look.steps], run_open=look.run_open)
     calls = tuple(_call(standing.step, find_tool) for standing in look.steps) if following == "play" else ()
     return Turn(look, following, calls)
@@ -103,12 +104,17 @@ async def aplay(run: Run, turn: Turn) -> Exception | None:
     """As :func:`play`, for tasks."""
     try:
         async with run:
-            _begin(turn)
-            for call in turn.calls:
-                await call.tool.acall(**call.arguments)
+            await amake_calls(turn)
     except _STOPPED as stopped:
         return stopped
     return None
+
+
+async def amake_calls(turn: Turn) -> None:
+    """Make the calls in order inside an async run of the repair."""
+    _begin(turn)
+    for call in turn.calls:
+        await call.tool.acall(**call.arguments)
 
 
 def _begin(turn: Turn) -> None:

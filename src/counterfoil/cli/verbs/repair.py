@@ -5,11 +5,11 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import click
 
+from counterfoil.cli.apps import APP_HELP, load
 from counterfoil.cli.commanding import ledger_option
 from counterfoil.cli.exits import Exit
 from counterfoil.cli.face import Face
@@ -22,12 +22,13 @@ from counterfoil.cli.render.line import Line, Span
 from counterfoil.cli.render.timeline import timeline
 from counterfoil.cli.shapes import row_json, timeline_row_json
 from counterfoil.cli.verbs.ls import LIMIT_MAX
-from counterfoil.client.config import import_app, load_app
 from counterfoil.core.ids import is_id
 from counterfoil.effects.rows import EFFECTS
 from counterfoil.errors import InvalidForm, PolicyMissing
 from counterfoil.flow.event import Event
+from counterfoil.repair.play import AGENT
 from counterfoil.repair.state import RESULTS, STATES, RepairResult
+from counterfoil.runtime.agents import find_agent
 from counterfoil.store.rows import Row
 
 if TYPE_CHECKING:
@@ -43,9 +44,7 @@ POLICY: Final = "policy"
 _by = click.option("--by", metavar="NAME", required=True, help="Who does it.")
 _reason = click.option("--reason", metavar="TEXT", required=True, help="Why.")
 _residual = click.option("--residual", metavar="TEXT", help="What remains of it, whatever is undone.")
-_app = click.option(
-    "--app", metavar="MODULE", help="The module that declares the tools; default: app in counterfoil.toml."
-)
+_app = click.option("--app", metavar="MODULE", help=APP_HELP)
 _unruled = click.option(
     "--without-policy", is_flag=True, help="Go on although the policy of the run is not loaded."
 )
@@ -93,7 +92,7 @@ def ls(face: Face, state: str, after: str | None, limit: int) -> int:
 @pass_face
 def plan(face: Face, effect_id: str, app: str | None) -> int:
     """Show the calls that would undo EFFECT, as its tool declares them, and what nothing undoes. Nothing is recorded."""
-    _load(face, app)
+    load(face, app)
     with face.open() as ledger:
         declared = ledger.repair_plan(effect_id)
         if face.as_json:
@@ -157,7 +156,7 @@ def start(
     """
     if by_hand and calls:
         raise click.UsageError("--by-hand makes no calls, and --call names one")
-    _load(face, app)
+    load(face, app)
     chosen = [_call(name, given) for name, given in calls]
     with face.open(write=True) as ledger:
         if not (by_hand or open_only):
@@ -212,7 +211,7 @@ def resume(face: Face, repair_id: str, app: str | None, without_policy: bool) ->
 
     Exit code 3 while the repair is open.
     """
-    _load(face, app)
+    load(face, app)
     with face.open(write=True) as ledger:
         row = ledger.repair_row(repair_id)
         if row["state"] == "open":
@@ -281,21 +280,10 @@ def _tell(face: Face, report: RepairReport, app: str | None = None) -> Exit:
     return Exit.UNDECIDED if report.open else Exit.DONE
 
 
-def _load(face: Face, app: str | None) -> str | None:
-    """Import the tools; the name of their module, or None if none is named."""
-    if app is None:
-        return load_app(face.config)
-    here = str((face.directory or Path.cwd()).resolve())
-    if here not in sys.path:
-        sys.path.insert(0, here)
-    hint = "name a module that Python can import from this directory, such as shop.agents"
-    return import_app(app, f"--app {app}", hint)
-
-
 def _rule(face: Face, ledger: Ledger, target: str, app: str | None, *, without_policy: bool) -> None:
     """Put the app's policy in force: what an agent may not do unasked, nobody does by a repair either (DESIGN 7)."""
-    module = sys.modules.get(app or face.config.app or "")
-    ledger.policy = getattr(module, POLICY, None)
+    module, agent = sys.modules.get(app or face.config.app or ""), find_agent(AGENT)
+    ledger.policy = getattr(module, POLICY, None) or (None if agent is None else agent.policy)
     if ledger.policy is None and not without_policy and _was_ruled(ledger, target):
         raise PolicyMissing(
             f"{target} was under a policy, and none is in force here",
