@@ -8,6 +8,7 @@ import contextvars
 import pytest
 
 import counterfoil
+from counterfoil.effects import Retry
 from counterfoil.effects.registry import own_tools
 from counterfoil.errors import ApproverRefused, InputError, ToolInvalid, ToolNotFound
 from counterfoil.policy import RuleList, ask, constrain, deny
@@ -303,3 +304,31 @@ def test_sync_code_in_an_event_loop_is_told_to_await(tasks):
     with pytest.raises(InputError, match="event loop"):
         asyncio.run(work())
     assert tasks.states() == ["open"]
+
+
+# ---- retries -----------------------------------------------------------------------------------------------------
+
+
+def test_a_compensation_that_is_to_be_tried_again_later_keeps_the_repair_open_until_then(
+    bank, refunded, world
+):
+    send = bank.provider.send
+
+    @counterfoil.effect(
+        "bank.slow",
+        version="1",
+        touches={"money"},
+        doubt=counterfoil.by_key(),
+        retry=Retry(attempts=3, first_delay_s=1800, delay_max_s=3600, jitter=0),
+    )
+    def slow(order: str, *, idempotency_key: str = ""):
+        return send(idempotency_key=idempotency_key, slowly=order)
+
+    bank.provider.plan("not_done")
+    report = bank.repair(calls=[slow.later("o-1")])
+    assert (report.state, bank.sent("slowly")) == ("open", 0)
+    assert report.waits_for
+    world.time_passes()
+    world.time_passes()
+    assert bank.ledger.resume_repair(report.repair_id).state == "repaired"
+    assert bank.sent("slowly") == 1
