@@ -29,7 +29,7 @@ ARTIFACTS: Final = TableSpec(
     key=("stream_id", "sha256"),
     indexes={
         "by_stream": ("stream_id", "sequence"),
-        "by_tenant": ("tenant", "stored_at_ms"),
+        "by_tenant": ("tenant", "stored_at_ms", "sequence"),
         "by_run": ("run_id", "sequence"),
         "by_address": ("owner", "address"),
         "by_object": ("tenant", "sha256"),
