@@ -86,6 +86,10 @@ class Work:
     compensates: str | None = None
     ready: dict[str, Any] | None = None
     """The arguments of the attempt that was intended and is about to be made."""
+    intention: tuple[Draft, ...] = ()
+    """What the last intention is recorded with, itself the last."""
+    guards: tuple[Guard, ...] = ()
+    """What had to hold for it, levers apart."""
     began_ms: int = 0
     """When the first attempt was intended, on the store's clock."""
     retry_due_ms: int | None = None
@@ -125,6 +129,14 @@ def intend(work: Work, *guards: Guard) -> Flow[None]:
     Raises ``GuardFailed``, ``EffectHeld``, ``LeaseLost``, ``RunClosed``, an InputError when the arguments cannot be
     read back from their recorded form, or what parked the run.
     """
+    try:
+        yield from _intend(work, *guards)
+    except StoreError:
+        work.handle.unrecorded = work
+        raise
+
+
+def _intend(work: Work, *guards: Guard) -> Flow[None]:
     scope, tool = work.scope, work.tool
     # Before anything is written: what cannot be read back is not intended either.
     work.ready = work.fresh_arguments()
@@ -139,8 +151,9 @@ def intend(work: Work, *guards: Guard) -> Flow[None]:
         raise asyncio.CancelledError
     permit = work.permit
     scope.frontier(f"effect {tool.name}", approved=permit.approval_id is not None)
+    work.intention, work.guards = (*permit.drafts, draft), (*guards, *permit.guards)
     try:
-        yield from _unless_held(work, (*permit.drafts, draft), (*guards, *permit.guards))
+        yield from _unless_held(work, work.intention, work.guards)
     except Fenced as fenced:
         raise scope.latch(scope.lost()) from fenced
     work.intended_event_id = draft.event_id

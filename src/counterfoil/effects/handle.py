@@ -6,10 +6,13 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from counterfoil.flow.lanes import in_main_lane
 from counterfoil.flow.requests import Call, Flow, Wait
+
+if TYPE_CHECKING:
+    from counterfoil.effects.attempt import Work
 
 _performing: ContextVar[tuple[Handle, ...]] = ContextVar("counterfoil_performing", default=())
 
@@ -22,7 +25,7 @@ class Handle:
     everywhere else it sees ``left`` before it begins the next thing.
     """
 
-    __slots__ = ("_waiting", "flight", "in_main_lane", "left", "outer", "own_task")
+    __slots__ = ("_waiting", "flight", "in_main_lane", "left", "outer", "own_task", "unrecorded")
 
     def __init__(self, *, own_task: bool = False) -> None:
         self.left: bool = False
@@ -31,6 +34,8 @@ class Handle:
         self.outer: tuple[Handle, ...] = _performing.get()
         """The performs whose tools this call was made from."""
         self._waiting = False
+        self.unrecorded: Work | None = None
+        """What would have been done, if the ledger could have recorded the intention."""
         self.in_main_lane: bool = in_main_lane()
         """Whether the call was made where order means something: there it is also known by its place."""
         self.flight: ExitStack[bool | None] = ExitStack()

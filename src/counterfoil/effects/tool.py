@@ -15,11 +15,11 @@ from counterfoil.core.forms import is_label
 from counterfoil.effects.compensation import Compensate, Compensation, PlannedCall
 from counterfoil.effects.doubt import DoubtRule
 from counterfoil.effects.handle import Handle
-from counterfoil.effects.perform import perform
 from counterfoil.effects.registry import register
 from counterfoil.effects.retry import Retry, policies_of
 from counterfoil.effects.signature import KEY_PARAMETER, Parameters, check_takes, chosen
 from counterfoil.effects.suitable import check_key_arrives, unfit
+from counterfoil.effects.unrecorded import LedgerDown, ledger_down_of, perform_or_call
 from counterfoil.errors import ToolInvalid
 from counterfoil.errors.base import text_of
 from counterfoil.flow.context import RunScope, current_scope
@@ -60,6 +60,7 @@ class Tool(Generic[P, R_co]):
         retry: Retry | Sequence[Retry] | None = None,
         compensate: Tool[..., Any] | Compensate | None = None,
         irreversible: str | None = None,
+        when_ledger_down: LedgerDown | None = None,
     ) -> None:
         _check(fn, name, version, touches, key, doubt, timeout_s)
         self.fn: Callable[..., Any] = _function_of(fn)
@@ -69,6 +70,9 @@ class Tool(Generic[P, R_co]):
         self.doubt = doubt
         self.timeout_s = timeout_s
         self.repeatable = repeatable
+        self.when_ledger_down: LedgerDown = ledger_down_of(
+            when_ledger_down, name, touches=self.touches, doubt=doubt, has_key=key is not None
+        )
         self.retry: tuple[Retry, ...] = policies_of(retry, name, any_error=doubt.kind == "repeat")
         self.asynchronous: bool = inspect.iscoroutinefunction(self.fn)
         self.parameters: Parameters = Parameters(fn, name)
@@ -159,7 +163,7 @@ class Tool(Generic[P, R_co]):
     def _flow(
         self, scope: RunScope, args: tuple[Any, ...], kwargs: Mapping[str, Any], handle: Handle
     ) -> Flow[Any]:
-        return perform(scope, self, self.parameters.bind(args, kwargs, self.name), handle)
+        return perform_or_call(scope, self, self.parameters.bind(args, kwargs, self.name), handle)
 
     def _perform(self, scope: RunScope, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         handle = Handle()
@@ -262,6 +266,7 @@ def effect(
     retry: Retry | Sequence[Retry] | None = None,
     compensate: Tool[..., Any] | Compensate | None = None,
     irreversible: str | None = None,
+    when_ledger_down: LedgerDown | None = None,
 ) -> Callable[[Callable[P, R_co]], Tool[P, R_co]]:
     """Declare a function that acts on the outside world.
 
@@ -273,8 +278,9 @@ def effect(
     files, or gives the bytes or artifacts, that the call refers to: an approval does not hold for others. ``retry`` says which
     confirmed failures are tried again (:class:`counterfoil.effects.Retry`, or several). ``compensate`` is the tool
     that undoes a call, given the arguments of the same names, or a function of the arguments and the ``result`` that
-    plans calls with ``tool.later(…)``; ``irreversible`` says in a sentence what nothing can undo. A parameter
-    ``idempotency_key`` of the function is filled in by Counterfoil. Raises :class:`counterfoil.errors.ToolInvalid`.
+    plans calls with ``tool.later(…)``; ``irreversible`` says in a sentence what nothing can undo. ``when_ledger_down``
+    is ``refuse``, or ``call`` to be called also when the ledger cannot record it; what touches nothing is, unless declared
+    otherwise. A parameter ``idempotency_key`` of the function is filled in by Counterfoil. Raises :class:`counterfoil.errors.ToolInvalid`.
 
     Example::
 
@@ -299,6 +305,7 @@ def effect(
             retry=retry,
             compensate=compensate,
             irreversible=irreversible,
+            when_ledger_down=when_ledger_down,
         )
         register(tool)
         return tool
