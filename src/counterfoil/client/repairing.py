@@ -167,7 +167,7 @@ class Repairing(Handle):
         return row
 
     def repair_report(self, repair_id: str) -> RepairReport:
-        """How a repair stands; nothing is done. Raises ``RepairNotFound`` or ``ContentUnavailable``."""
+        """How a repair stands; nothing is done. Raises ``RepairNotFound``."""
         self.repair_row(repair_id)
         return report_of(drive(look_at(self.ports.index, repair_id, find_tool), self.ports))
 

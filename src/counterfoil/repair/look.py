@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from counterfoil.flow.requests import Flow, Read, RowOf
-from counterfoil.repair.plan import FindTool, StepStanding, steps_now, steps_of
+from counterfoil.repair.plan import FindTool, StepStanding, begun, steps_now, steps_of
 from counterfoil.repair.standing import RepairStanding, Told, repair_now, told
 from counterfoil.runtime import rows
 from counterfoil.runtime.state import ABSORBED, FINISHED, REJECTED, SUPERSEDED
@@ -17,7 +17,10 @@ TRIES_MAX = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A repair as it stands. ``dedupe`` names the run to enter: the open one, else the next."""
+    """A repair as it stands. ``dedupe`` names the run to enter: the open one, else the next.
+
+    Where its content is gone nobody knows the plan: then ``steps`` are the compensations that were begun.
+    """
 
     repair: RepairStanding
     told: Told
@@ -31,11 +34,14 @@ class Look:
 def look_at(index: Index, repair_id: str, find_tool: FindTool) -> Flow[Look]:
     """Everything there is to know before the next move.
 
-    Raises ``RepairNotFound``, or ``ContentUnavailable`` when its plan cannot be read any more.
+    Raises ``RepairNotFound``.
     """
     repair = yield from repair_now(repair_id)
     opening = yield from told(repair)
-    steps = yield from steps_now(index, repair, steps_of(opening.content), find_tool)
+    if opening.readable:
+        steps = yield from steps_now(index, repair, steps_of(opening.content), find_tool)
+    else:
+        steps = yield from begun(repair)
     for number in range(1, TRIES_MAX):
         dedupe = f"{repair_id}/{number}"
         admission = yield from _admission(index, repair, dedupe)

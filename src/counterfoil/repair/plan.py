@@ -11,10 +11,9 @@ from counterfoil.core.values import from_json, to_json
 from counterfoil.effects.compensation import CALLS_MAX, PlannedCall, repair_key
 from counterfoil.effects.identity import Identity, business_identity, successor_index
 from counterfoil.effects.past import DECIDING
-from counterfoil.effects.rows import EFFECTS
 from counterfoil.effects.standing import Standing, effect_now, key_now, pointed_event
 from counterfoil.errors import InputError, ToolInvalid, ToolNotFound
-from counterfoil.flow.requests import Flow, Read, RowOf, Rows
+from counterfoil.flow.requests import Flow, Read, Rows
 from counterfoil.repair.decide import StepState, step_state
 from counterfoil.repair.rows import COMPENSATIONS
 from counterfoil.repair.standing import RepairStanding
@@ -24,6 +23,9 @@ if TYPE_CHECKING:
     from counterfoil.effects.tool import Tool
 
 FindTool = Callable[[str, str | None], "Tool[..., Any] | None"]
+
+BEGUN_MAX = CALLS_MAX * 16
+"""Effects that undo one effect which are looked at: all repairs of it, and calls that were tried again."""
 
 SUCCESSORS_MAX = 1_000
 """How often a key may have been handed on after attempts that were confirmed not done."""
@@ -177,15 +179,30 @@ def _by_key(index: Index, repair: RepairStanding, step: Step, tool: Tool[..., An
 
 
 def _by_arguments(index: Index, repair: RepairStanding, step: Step) -> Flow[Standing | None]:
-    if repair.effect_id is None:
-        return None
     identity = _identity(index, repair, step)
-    found: list[Row] = yield Read(
-        Rows(COMPENSATIONS.name, "by_compensated", (repair.effect_id,), CALLS_MAX * 4)
-    )
-    for row in reversed(found):
-        if row["tool"] == step.tool and int(row["sequence"] or 0) > repair.opened_sequence:
-            effect: Row | None = yield Read(RowOf(EFFECTS.name, (row["effect_id"],)))
-            if effect is not None and effect["arguments_index"] == identity.arguments_index:
-                return Standing.of(effect)
+    for effect in reversed((yield from _compensations(repair))):
+        if (effect.tool, effect.arguments_index) == (step.tool, identity.arguments_index):
+            return effect
     return None
+
+
+def _compensations(repair: RepairStanding) -> Flow[list[Standing]]:
+    """The effects that were begun since the repair was opened, to undo what it is about."""
+    if repair.effect_id is None:
+        return []
+    rows: list[Row] = yield Read(Rows(COMPENSATIONS.name, "by_compensated", (repair.effect_id,), BEGUN_MAX))
+    found: list[Standing] = []
+    for row in rows:
+        if int(row["sequence"] or 0) > repair.opened_sequence:
+            effect = yield from effect_now(str(row["effect_id"]))
+            found += [] if effect is None else [effect]
+    return found
+
+
+def begun(repair: RepairStanding) -> Flow[list[StepStanding]]:
+    """What was begun of a plan that cannot be read any more: tools and outcomes, without arguments."""
+    found = yield from _compensations(repair)
+    return [
+        StepStanding(Step(effect.tool, "", {}), step_state(effect.state, effect.outcome), effect)
+        for effect in found
+    ]

@@ -47,6 +47,9 @@ def next_turn(index: Index, repair_id: str, find_tool: FindTool) -> Flow[Turn]:
     if look.repair.state != "open":
         # A run whose worker died right after it had closed the repair has nothing left to do but to end.
         return Turn(look, "play" if look.run_open else None)
+    if not look.told.readable:
+        # The plan is needed from here on; this says what became of it.
+        _ = look.told.content
     following = next_step([step.state for step in look.steps], run_open=look.run_open)
     calls = tuple(_call(standing.step, find_tool) for standing in look.steps) if following == "play" else ()
     return Turn(look, following, calls)
@@ -171,7 +174,8 @@ def conclude(
     """Close the repair if every call is done, and say how it stands."""
     look = yield from look_at(index, repair_id, find_tool)
     states: list[StepState] = [step.state for step in look.steps]
-    if look.repair.state == "open" and next_step(states, run_open=look.run_open) == "close":
+    is_known = look.repair.state == "open" and look.told.readable
+    if is_known and next_step(states, run_open=look.run_open) == "close":
         yield from close_by_itself(look)
         look = yield from look_at(index, repair_id, find_tool)
     return report_of(look, stopped, repeated=repeated)
@@ -203,6 +207,8 @@ def _step(standing: StepStanding) -> RepairStep:
 
 def why_open(look: Look, stopped: Exception | None = None) -> str:
     """Why a repair is open, in a sentence that holds no content."""
+    if not look.told.readable:
+        return f"its plan cannot be read any more ({look.told.event.content_state}): a person closes the case"
     following = next_step([step.state for step in look.steps], run_open=look.run_open)
     first = next((step for step in look.steps if step.state != "done"), None)
     if isinstance(stopped, ConflictError | RunWaiting) and stopped.message:
@@ -211,8 +217,11 @@ def why_open(look: Look, stopped: Exception | None = None) -> str:
         return "no call is planned that undoes it: a person sees to it and closes the case"
     if first is None:
         return "every call is done; it is about to close"
-    number, tool = look.steps.index(first) + 1, first.step.tool
-    where = f"call {number} of {len(look.steps)}, {tool},"
+    return _why_not_done(look, first, stopped)
+
+
+def _why_not_done(look: Look, first: StepStanding, stopped: Exception | None) -> str:
+    where = f"call {look.steps.index(first) + 1} of {len(look.steps)}, {first.step.tool},"
     match first.state:
         case "refused":
             return f"{where} was refused for good and is not sent again"

@@ -78,6 +78,11 @@ class Told:
         """Part 0. Raises :class:`counterfoil.errors.ContentUnavailable`."""
         return self.event.content
 
+    @property
+    def readable(self) -> bool:
+        """Whether its content can be read."""
+        return self.event.content_or_none() is not None
+
     def _member(self, name: str) -> Any:
         return (self.event.content_or_none() or {}).get(name)
 
