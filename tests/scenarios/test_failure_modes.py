@@ -58,7 +58,7 @@ MODES = {
 }
 
 
-def tests_of(name):
+def fixtures_of(name):
     """The fixtures of every test of a scenario, by name."""
     body = ast.parse((ROOT / "tests" / name).read_text("utf-8")).body
     return {
@@ -74,4 +74,4 @@ def test_each_is_played_on_every_engine_and_in_both_ways():
     for text in MODES.values():
         for named in text.split():
             place, _, test = named.partition("::")
-            assert tests_of(place)[test] & {"stage", "played", "desk"}, named
+            assert fixtures_of(place)[test] & {"stage", "played", "desk"}, named
