@@ -14,7 +14,7 @@ import pytest
 from tools import markdown
 from tools.tree import ROOT
 
-PAGES = ["README.md", "docs/effects.md", "docs/running.md", "docs/testing.md", "docs/verify.md"]
+PAGES = ["README.md", "docs/artifacts.md", "docs/effects.md", "docs/running.md", "docs/testing.md", "docs/verify.md"]
 
 
 def program(page: str) -> str:
