@@ -14,7 +14,17 @@ import pytest
 from tools import markdown
 from tools.tree import ROOT
 
-PAGES = ["README.md", "docs/artifacts.md", "docs/effects.md", "docs/running.md", "docs/testing.md", "docs/verify.md"]
+PAGES = [
+    "README.md",
+    "docs/artifacts.md",
+    "docs/effects.md",
+    "docs/journal.md",
+    "docs/reconcile.md",
+    "docs/running.md",
+    "docs/stopping.md",
+    "docs/testing.md",
+    "docs/verify.md",
+]
 
 
 def program(page: str) -> str:

@@ -143,6 +143,14 @@ CASES = {
         unit/importers/test_reader.py::test_deep_nesting_is_refused_before_it_is_parsed
         scenarios/test_field_cases.py::test_a_value_nested_too_deep_is_refused_at_every_door_and_nothing_is_written
         """,
+    "X4 secrets in transcripts": """
+        properties/journal/test_redaction_generator.py::test_no_piece_of_a_secret_is_left
+        properties/journal/test_redaction_generator.py::test_a_secret_that_stands_where_a_name_belongs_is_masked_too
+        scenarios/test_secrets_in_tool_output.py::test_a_turn_journal_holds_no_secret_of_a_tools_output
+        scenarios/test_secrets_in_tool_output.py::test_what_was_masked_is_seen_to_be_masked
+        scenarios/test_secrets_in_tool_output.py::test_a_ledger_keeps_a_tools_output_for_those_who_may_read_it_and_in_the_open_nowhere
+        scenarios/test_secrets_in_tool_output.py::test_the_turn_of_a_run_shows_no_secret_on_any_way_out
+        """,
 }
 
 
