@@ -16,7 +16,7 @@ def told(found):
 
 
 def test_sixty_effects_happen_once_whatever_is_killed(tmp_path):
-    found = run_effects(tmp_path, seconds=10, seed=4, count=60, tell=told)
+    found = run_effects(tmp_path, seconds=5, seed=4, count=60, tell=told)
     assert found.problems == []
     assert (found.twice, found.lost) == (0, 0)
     assert found.killed + found.stopped + found.banks_killed > 0

@@ -20,7 +20,10 @@ from typing import Final
 
 import counterfoil
 from counterfoil.client.ledger import Ledger
+from counterfoil.effects.decide import ATTEMPTS_MAX, LOOKUPS_MAX
+from counterfoil.effects.doubt import OUTCOMES
 from counterfoil.effects.registry import own_tools
+from counterfoil.effects.rows import EFFECTS
 from counterfoil.effects.settle import SettledOutcome
 from counterfoil.effects.state import Effect
 from counterfoil.flow.context import LEASE_TTL_MS
@@ -59,6 +62,7 @@ class Effects:
     banks_killed: int = 0
     interrupted: int = 0
     undecided: int = 0
+    in_vain: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
     twice: int = 0
     lost: int = 0
@@ -70,7 +74,8 @@ class Effects:
         return (
             f"effects: {self.count} effects ({ends}); {self.killed} workers killed, {self.stopped} stopped past their "
             f"lease, the provider killed {self.banks_killed} times; {self.undecided} undecided before review, "
-            f"{self.interrupted} by review were interrupted; {self.twice} sent twice, {self.lost} lost"
+            f"{self.interrupted} by review were interrupted, {self.in_vain} asked for in vain; {self.twice} sent twice, "
+            f"{self.lost} lost"
         )
 
 
@@ -91,7 +96,6 @@ class _Soak:
         self._bank = BankProcess(directory, self._chance)
         self._client = Client(self._bank.socket)
         self._workers: list[int] = []
-        self._reviewed: dict[str, str] = {}
         self.found = Effects(count=count)
 
     def run(self, seconds: float) -> Effects:
@@ -186,20 +190,20 @@ class _Soak:
     def _review(self, ledger: Ledger) -> None:
         """The scripted reviewer: what the provider's book holds has succeeded, and the rest was certainly not done."""
         booked = {receipt["order"]: receipt for receipt in read_book(self._bank.book)}
-        interrupted = _interrupted(ledger)
+        orders, interrupted = _orders(ledger), _interrupted(ledger)
         rows = {str(row["effect_id"]): row for row in ledger.reviews()}
-        reviews = {effect_id: str(row["review_id"]) for effect_id, row in rows.items()}
-        self.found.undecided, self.found.interrupted = len(reviews), len(interrupted)
-        for effect_id in interrupted.keys() - reviews.keys():
+        in_vain = {effect_id for effect_id in rows if _in_vain(ledger, effect_id)} - interrupted
+        self.found.undecided, self.found.interrupted = len(rows.keys() - in_vain), len(interrupted)
+        self.found.in_vain = len(in_vain)
+        for effect_id in interrupted - rows.keys():
             self.found.problems.append(f"{effect_id} was interrupted, and no person is asked")
-        for effect_id in reviews.keys() - interrupted.keys():
+        for effect_id in rows.keys() - interrupted - in_vain:
             self.found.problems.append(f"a person is asked about {effect_id}: {rows[effect_id]['cause']!s}")
-        for effect_id in reviews.keys() & interrupted.keys():
-            receipt = booked.get(interrupted[effect_id])
+        for effect_id, row in rows.items():
+            receipt = booked.get(orders[effect_id])
             outcome: SettledOutcome = "failed" if receipt is None else "succeeded"
-            ledger.settle(
-                reviews[effect_id], outcome, by="reviewer", reason="the bank's own book", result=receipt
-            )
+            review_id = str(row["review_id"])
+            ledger.settle(review_id, outcome, by="reviewer", reason="the bank's own book", result=receipt)
 
     # ---- what became of it ----
 
@@ -240,18 +244,23 @@ BLOWS: Final = (
 """What strikes, and how often in a hundred."""
 
 
-def _interrupted(ledger: Ledger) -> dict[str, int]:
-    """Effects by review, with their orders, that were intended and of which nothing certain was ever heard."""
-    certain = {"succeeded", "rejected", "failed"}
+def _interrupted(ledger: Ledger) -> set[str]:
+    """Effects by review that were intended and of which nothing certain was ever heard."""
     heard: dict[str, bool] = {}
     for event in _events(ledger, {"effect.intended", "effect.observed", "effect.late_observed"}):
-        effect_id = event.data["effect_id"]
-        heard[effect_id] = event.data.get("outcome") in certain
+        heard[event.data["effect_id"]] = event.data.get("outcome") in OUTCOMES
+    orders = _orders(ledger)
     return {
-        effect_id: order
-        for effect_id, order in _orders(ledger).items()
-        if rule_of(order) == "review" and not heard[effect_id]
+        effect_id
+        for effect_id, known in heard.items()
+        if not known and rule_of(orders[effect_id]) == "review"
     }
+
+
+def _in_vain(ledger: Ledger, effect_id: str) -> bool:
+    """Whether a person is asked because the provider was asked as often as it may be; it was down, again and again."""
+    row = ledger.store.get(EFFECTS.name, (effect_id,)) or {}
+    return int(row["lookups"] or 0) >= LOOKUPS_MAX or int(row["attempt"] or 0) >= ATTEMPTS_MAX
 
 
 def _orders(ledger: Ledger) -> dict[str, int]:
