@@ -13,6 +13,7 @@ from counterfoil.core.catalogue import EVENT_TYPES, TypeSpec
 from counterfoil.core.fields import FieldForm
 from counterfoil.errors import CounterfoilError
 from tools.commands import with_commands
+from tools.effects import with_states
 from tools.tree import ROOT, children, first_line
 
 MAP_START = "<!-- The map. Written by `./run docs` from the layers in pyproject.toml and the packages' docstrings. -->"
@@ -24,11 +25,13 @@ def pages(root: Path = ROOT) -> dict[Path, str]:
     """Every generated file, by path, as it should read now."""
     architecture = root / "docs" / "ARCHITECTURE.md"
     commands = root / "docs" / "commands.md"
+    effects = root / "docs" / "effects.md"
     return {
         root / "docs" / "ERRORS.md": errors_page(),
         root / "docs" / "EVENTS.md": events_page(),
         architecture: with_map(architecture.read_text("utf-8")),
         commands: with_commands(commands.read_text("utf-8")),
+        effects: with_states(effects.read_text("utf-8")),
     }
 
 

@@ -15,6 +15,7 @@ from counterfoil.client.clock import SystemClock
 from counterfoil.client.features import TABLES
 from counterfoil.client.ids import UlidIds
 from counterfoil.client.journaling import Journaling
+from counterfoil.client.observing import Observing
 from counterfoil.client.place import MEMORY, open_parts
 from counterfoil.client.reading import ConversationInfo
 from counterfoil.client.reconciling import Reconciling
@@ -97,7 +98,7 @@ def open(
     return ledger
 
 
-class Ledger(Approving, Journaling, Keeping, Reconciling, Repairing, Reviewing, Stopping, Working):
+class Ledger(Approving, Journaling, Keeping, Observing, Reconciling, Repairing, Reviewing, Stopping, Working):
     """An open ledger, for one tenant. Thread-safe; not to be used after a fork.
 
     >>> with counterfoil.open(":memory:") as ledger:

@@ -115,11 +115,16 @@ class Work:
 
 
 class Overtaken(Exception):
-    """The doubt ended by another way while this worker was at it; ``effect`` says how it stands, if it is known."""
+    """The doubt ended by another way while this worker was at it; ``effect`` says how it stands, if it is known.
 
-    def __init__(self, effect: Standing | None) -> None:
+    ``agreed`` is what this worker's own call came to, where that is the same success: the caller gets its value.
+    """
+
+    def __init__(self, effect: Standing | None, verdict: Verdict | None = None) -> None:
         super().__init__("overtaken")
         self.effect = effect
+        agree = verdict is not None and effect is not None and effect.state == verdict.outcome == "succeeded"
+        self.agreed: Verdict | None = verdict if agree else None
 
 
 def intend(work: Work, *guards: Guard) -> Flow[None]:
@@ -247,7 +252,7 @@ def observe(work: Work, verdict: Verdict, *drafts: Draft) -> Flow[None]:
         yield from late.record_late(work, verdict)
         raise work.scope.latch(work.scope.lost()) from fenced
     except GuardFailed as moved:
-        raise Overtaken((yield from late.record_late(work, verdict))) from moved
+        raise Overtaken((yield from late.record_late(work, verdict)), verdict) from moved
     except InputError as refused:
         last = drafts[-1].data
         again = events.observed(

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
 
 from counterfoil.core.event import Draft
 from counterfoil.effects import events
-from counterfoil.effects.decide import judge_late
+from counterfoil.effects.decide import Late, judge_late
 from counterfoil.effects.outcome import Verdict, judge_call
 from counterfoil.effects.standing import Standing, effect_now
 from counterfoil.errors import CounterfoilError, GuardFailed, InputError
 from counterfoil.flow.calls import start_in_thread
 from counterfoil.flow.context import RunScope
+from counterfoil.flow.drafting import Writes
 from counterfoil.flow.drive import drive
 from counterfoil.flow.requests import Append, Entry, Flow, Raised, Returned, UnitDraft
 
@@ -57,13 +59,19 @@ def _drafts(
     meaning = judge_late(effect.state, effect.outcome, effect.attempt, verdict.outcome, attempt.number)
     if meaning == "ignore":
         return ()
-    drafts = [events.late_observed(scope, attempt, verdict, scope.token)]
+    observed = events.late_observed(scope, attempt, verdict, scope.token)
+    return (observed, *consequences(scope, meaning, effect, attempt, verdict))
+
+
+def consequences(
+    by: Writes, meaning: Late, effect: Standing, attempt: events.Attempt, verdict: Verdict
+) -> Iterator[Draft]:
+    """What follows from a late observation in the same append: that it contradicts, and a person who is asked."""
     if meaning == "contradict":
-        drafts.append(events.contradicted(scope, attempt, effect.state, effect.outcome, verdict))
+        yield events.contradicted(by, attempt, effect.state, effect.outcome, verdict)
     if meaning in ("contradict", "reopen"):
         known = {"recorded": effect.outcome, "found": verdict.outcome, "attempt": attempt.number}
-        drafts.append(events.review_requested(scope, attempt, "contradicted", known))
-    return tuple(drafts)
+        yield events.review_requested(by, attempt, "contradicted", known)
 
 
 def watch(work: Work, call: Future[Any] | None, *, in_flight: bool = False) -> None:

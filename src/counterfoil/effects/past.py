@@ -30,7 +30,7 @@ class Calls:
 
     ``failures`` and ``repeats`` are the recorded ones of earlier entries, refusals among the first; ``failed_here``
     counts failures of this entry; one that its policy tries again is no answer, and stands in ``retried`` until the
-    next attempt. ``denied_here`` counts calls of this entry that a person's denial answers without an event of the call's own.
+    next attempt. ``agreed`` is what the call itself came to, where a callback had said the same before it. ``denied_here`` counts calls of this entry that a person's denial answers without an event of the call's own.
     """
 
     failures: list[Event] = field(default_factory=list)
@@ -38,6 +38,7 @@ class Calls:
     denied_here: int = 0
     repeats: int = 0
     decided: Event | None = None
+    agreed: Event | None = None
     retried: Event | None = None
     retry_due_ms: int | None = None
 
@@ -87,7 +88,10 @@ class Past:
         elif event.type in DECIDING:
             calls = self.calls(data["effect_id"])
             move = move_of(event.type, data)
-            if move is None or move.to == "unknown" or calls.decided is not None:
+            if move is None or move.to == "unknown":
+                return
+            if calls.decided is not None:
+                calls.agreed = calls.agreed or _agreed(calls.decided, event)
                 return
             if move.to != "failed":
                 calls.decided = event
@@ -167,11 +171,18 @@ class Past:
             raise row_differs(effect, sequence, "a decided effect has one")
         calls = self._calls.get(effect.effect_id)
         if calls is not None and calls.decided is not None and calls.decided.sequence == sequence:
-            return calls.decided
+            return calls.agreed or calls.decided
         event = yield from pointed_event(effect, sequence, DECIDING)
         if event.data.get("outcome") != effect.outcome:
             raise row_differs(effect, sequence, f"it says {event.data.get('outcome')}, not {effect.outcome}")
         return event
+
+
+def _agreed(decided: Event, event: Event) -> Event | None:
+    """The end of a call that a callback was quicker than: it says the same, and has what the tool returned."""
+    first, then = decided.data, event.data
+    same = first.get("outcome") == then.get("outcome") == "succeeded"
+    return event if same and (first.get("source"), then.get("source")) == ("callback", "call") else None
 
 
 def _effects_of(stream_id: str, run_id: str) -> Flow[dict[str, Standing]]:

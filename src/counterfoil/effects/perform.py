@@ -251,7 +251,7 @@ def _carry_out(asked: Asked, work: Work) -> Flow[Any]:
             error = resolution.error
             resolution = yield from resolve(work, first_case(work, ended=True), observation)
     except Overtaken as other:
-        return (yield from _elsewise(asked, work, other.effect))
+        return (yield from _elsewise(asked, work, other))
     if work.retry_due_ms is not None:
         return (yield from _again(asked, work, work.retry_due_ms))
     return _handed_out(asked, work, resolution, error)
@@ -262,7 +262,7 @@ def _again(asked: Asked, work: Work, due_ms: int) -> Flow[Any]:
     yield from until_due(work, due_ms)
     effect = yield from effect_now(work.effect_id)
     if effect is None or effect.state != "failed":
-        return (yield from _elsewise(asked, work, effect))
+        return (yield from _elsewise(asked, work, Overtaken(effect)))
     return (yield from _next_attempt(asked, effect))
 
 
@@ -299,12 +299,15 @@ def _chain(error: BaseException) -> list[BaseException]:
     return chain
 
 
-def _elsewise(asked: Asked, work: Work, effect: Standing | None) -> Flow[Any]:
-    """The doubt was ended by a late answer while this worker was at it: what is recorded first is the outcome."""
+def _elsewise(asked: Asked, work: Work, other: Overtaken) -> Flow[Any]:
+    """The doubt was ended by another way while this worker was at it: what is recorded first is the outcome."""
+    effect = other.effect
     if effect is None or effect.state in OPEN:
         raise _parked(asked, work, waiting_for(work.effect_id, effect))
     if effect.state == "failed":
         asked.past.calls(work.effect_id).failed_here += 1
+    if other.agreed is not None:
+        return other.agreed.hand_out()
     event = yield from asked.past.decision(effect)
     return answer_of_event(event)
 
@@ -421,7 +424,7 @@ def _end_doubt(asked: Asked, work: Work) -> Flow[Any]:
     try:
         resolution = yield from resolve(work, first_case(work, ended=False))
     except Overtaken as other:
-        return (yield from _elsewise(asked, work, other.effect))
+        return (yield from _elsewise(asked, work, other))
     finally:
         asked.past.ended(work.effect_id, asked.handle)
     return _handed_out(asked, work, resolution)

@@ -52,6 +52,16 @@ MOVES: Final[Mapping[str, Move]] = {
 """Kinds of events that are not listed (``effect.looked_up``, ``effect.repeated``) change no state."""
 
 
+WAYS_OUT: Final[Mapping[EffectState, str]] = {
+    "intended": "recover",
+    "unknown": "recover",
+    "in_review": "review settle",
+    "contradicted": "review settle",
+    "failed": "recover",
+}
+"""The command that leads out of each state that is not final; out of ``failed`` only where a retry is due."""
+
+
 def move_of(event_type: str, data: Mapping[str, Any]) -> Move | None:
     """What an event of this type and public data does to its effect, or None."""
     return MOVES.get(event_type) or MOVES.get(f"{event_type} {data.get('outcome')}")

@@ -40,6 +40,12 @@ class ReviewNotFound(NotFoundError):
     code = "review_not_found"
 
 
+class EffectNotFound(NotFoundError):
+    """There is no effect with this id or key."""
+
+    code = "effect_not_found"
+
+
 class ApprovalNotFound(NotFoundError):
     """There is no such approval."""
 
