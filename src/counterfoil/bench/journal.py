@@ -58,7 +58,7 @@ def turn_journal(scale: Scale, directory: Path) -> list[Figure]:
     ):
         made: dict[Mode, TurnJournals] = {"off": off, "queued": queued, "synchronous": synchronous}
         events = _events(scale, made)
-        latencies = {mode: _latencies(scale, made[mode]) for mode in MODES}
+        latencies: dict[Mode, list[float]] = {mode: _latencies(scale, made[mode]) for mode in MODES}
         wrapped = int(off.begin("bench").tool(look_up) is not look_up)
         lost = queued.lost
     return [

@@ -61,7 +61,10 @@ DIFFERENCES = {
         ("call 1 of refund has other arguments than recorded", 1),
     ),
     "a call less": ([DECISIONS[0], DECISIONS[2]], ("1 calls of tools where 2 are recorded", 1)),
-    "a call more": ([*DECISIONS[:2], DECISIONS[0], DECISIONS[2]], ("3 calls of tools where 2 are recorded", 2)),
+    "a call more": (
+        [*DECISIONS[:2], DECISIONS[0], DECISIONS[2]],
+        ("3 calls of tools where 2 are recorded", 2),
+    ),
     "another order": (
         [DECISIONS[1], DECISIONS[0], DECISIONS[2]],
         ("call 0 is of refund, recorded was lookup", 0),
