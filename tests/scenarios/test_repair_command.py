@@ -100,6 +100,12 @@ def test_open_repairs_are_listed_with_how_long_they_wait(shell, bank):
         assert part in row
 
 
+def test_the_list_of_conversations_says_that_a_repair_is_open(shell, bank):
+    assert "repair" not in shell("ls").out
+    start(shell, bank, "--open-only")
+    assert "◆? 1 repair open counterfoil repair ls" in words(shell("ls").out)
+
+
 def test_an_empty_list_says_how_one_comes_about(shell, bank):
     done = shell("repair", "ls")
     assert (done.code, "counterfoil repair start EFFECT" in done.out) == (0, True)

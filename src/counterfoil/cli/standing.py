@@ -22,12 +22,13 @@ COUNTED_MAX: Final = 2_000
 
 @dataclass(slots=True)
 class Standing:
-    """Open effects and approvals by conversation, and the oldest of the effects."""
+    """Open effects, approvals and repairs by conversation, and the oldest of the effects."""
 
     in_doubt: Counter[str] = field(default_factory=Counter)
     in_review: Counter[str] = field(default_factory=Counter)
     under_way: Counter[str] = field(default_factory=Counter)
     to_approve: Counter[str] = field(default_factory=Counter)
+    to_repair: Counter[str] = field(default_factory=Counter)
     oldest_ms: int | None = None
     more: bool = False
 
@@ -51,10 +52,12 @@ def is_under_way(ledger: Ledger, row: Row, now_ms: int) -> bool:
 
 
 def standing(ledger: Ledger, now_ms: int) -> Standing:
-    """The open effects and approvals of the whole tenant."""
+    """The open effects, approvals and repairs of the whole tenant."""
     found = Standing()
     for approval in ledger.approvals(limit=COUNTED_MAX):
         found.to_approve[text(approval, "stream_id")] += 1
+    for repair in ledger.repairs(limit=COUNTED_MAX):
+        found.to_repair[text(repair, "stream_id")] += 1
     for state in sorted(IN_DOUBT | IN_REVIEW):
         rows = ledger.effects(state=state, limit=COUNTED_MAX)
         found.more = found.more or len(rows) == COUNTED_MAX

@@ -140,6 +140,9 @@ def _needs(stands: Standing, now_ms: int, option: str) -> list[Line]:
     if waiting := stands.to_approve.total():
         words = f" ◆? {plural(waiting, 'approval')} pending "
         lines.append(Line(Span(words, "doubt_bar"), "  ", Span(f"counterfoil approve ls{option}", "strong")))
+    if repairs := stands.to_repair.total():
+        words = f" ◆? {plural(repairs, 'repair')} open "
+        lines.append(Line(Span(words, "doubt_bar"), "  ", Span(f"counterfoil repair ls{option}", "strong")))
     return [*lines, Line()] if lines else []
 
 
