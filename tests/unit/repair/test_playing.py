@@ -91,11 +91,18 @@ def test_calling_repair_again_goes_on_with_the_open_one(bank, refunded):
     assert bank.states() == ["repaired"]
 
 
-def test_a_repair_in_a_conversation_that_is_busy_waits_and_is_resumed(bank, refunded):
-    with bank.ledger.run("agent", conversation=CASE, message="next", dedupe="next"):
+@pytest.mark.parametrize("policy", ["queue", "absorb", "supersede", "reject"])
+def test_a_repair_in_a_conversation_that_is_busy_waits_whatever_the_conversation_does_with_inputs(
+    bank, policy
+):
+    with bank.ledger.run("agent", conversation=CASE, message="o-1", dedupe="o-1", while_running=policy):
+        bank.refund("o-1", 40)
+    with bank.ledger.run("agent", conversation=CASE, message="next", dedupe="next") as live:
         report = contextvars.Context().run(bank.repair)
         assert report.open
         assert bank.sent("charged") == 0
+    assert live.terminal == "success"
+    assert bank.types("admission")[-2:] == ["admission.deferred", "admission.released"]
     assert bank.ledger.resume_repair(report.repair_id).state == "repaired"
 
 
