@@ -261,7 +261,7 @@ def _ruled(fold: _Fold, source: Source) -> _Made:
         "rules": ",".join(data["rules"]) or None,
     }
     yield "GUARD", fields, None
-    if data["outcome"] == "deny":
+    if data["outcome"] == "deny" and data.get("enforced") is not False:
         effect = fold.effect(source)
         yield "TOOL_CALL", _tool(effect, "blocked") | {"by": Own("argument_policy")}, effect.arguments
 

@@ -115,6 +115,15 @@ def _suspended(build: Build, event: Event) -> None:
         build.suspended[event.header.run_id] = build.time(event)
 
 
+def _cancelled(build: Build, event: Event) -> None:
+    content = Content(event)
+    by = content.get("by")
+    name = by.get("name") if isinstance(by, Mapping) else None
+    note = build.note(event, "■", "cancelled", style="wait")
+    note.detail = [Span(f"by {shown(name)}" if name else "by a person", "wait")]
+    note.aside += _present(content.span("reason", style="quiet"))
+
+
 def _waits(cause: str) -> str:
     return {
         "review": "a person to settle a review",
@@ -256,6 +265,7 @@ HANDLERS: Final[Mapping[str, Callable[[Build, Event], None]]] = {
     "run.claimed": _claimed,
     "run.suspended": _suspended,
     "run.resumed": _resumed,
+    "run.cancel_requested": _cancelled,
     "run.finished": _finished,
     "transcript.imported": _transcript,
     "record.refused": _refused,
