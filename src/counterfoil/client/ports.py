@@ -21,6 +21,7 @@ from counterfoil.core.forms import time_ms
 from counterfoil.core.genesis import ContentMode, Genesis, make_genesis, parse_genesis
 from counterfoil.core.keyed import KeyMaterial
 from counterfoil.errors import AppendTimeout, InvalidForm, StreamNotFound
+from counterfoil.flow.calls import off_the_loop
 from counterfoil.flow.event import Event
 from counterfoil.flow.requests import (
     ClaimSpec,
@@ -114,7 +115,7 @@ class LedgerPorts:
         if objects:
             await asyncio.to_thread(self.vault.put_objects, objects)
         if claim is not None:
-            return self._claim(ready, claim)
+            return await off_the_loop(self._claim, ready, claim)
         (outcome,) = await self._appender.append([ready])
         return _receipt(outcome)
 

@@ -129,7 +129,7 @@ class Stopping(Handle):
                 run_id=run_id,
             )
         person = Person(self.ports.subject_key(str(row["stream_id"]), by), by)
-        flow = cancel_run(self.ports, run_id, owner=self.owner, person=person, reason=reason)
+        flow = cancel_run(run_id, owner=self.owner, person=person, reason=reason)
         done = drive(flow, self.ports)
         self._heartbeat.cancel(run_id)
         return done

@@ -148,7 +148,7 @@ def _intend(work: Work, *guards: Guard) -> Flow[None]:
     now: int = yield Now()
     work.deadline_ms = now + round(tool.timeout_s * 1000)
     work.began_ms = work.began_ms or now
-    scope.hold_lease(work.deadline_ms + LEASE_MARGIN_MS)
+    yield from scope.held(work.deadline_ms + LEASE_MARGIN_MS)
     draft = events.intended(scope, work.effect_id, work.attempt, work.deadline_ms, _intention(work))
     draft.hint = work.identity
     # Looked at last: between here and the append nothing else of this flow runs.

@@ -142,7 +142,7 @@ def _look_up(work: Work, case: Case, delay_ms: int) -> Flow[tuple[Verdict | None
     scope, tool = work.scope, work.tool
     scope.check()
     now: int = yield Now()
-    scope.hold_lease(now + round(tool.timeout_s * 1000) + LEASE_MARGIN_MS)
+    yield from scope.held(now + round(tool.timeout_s * 1000) + LEASE_MARGIN_MS)
     assert tool.doubt.lookup is not None
     arguments = tool.lookup_arguments(work.fresh_arguments(), work.key)
     call = Call(f"the lookup of {tool.name}", tool.doubt.lookup, kwargs=arguments, timeout_s=tool.timeout_s)

@@ -9,9 +9,11 @@ import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from counterfoil.flow.requests import CallResult, Raised, Returned, TimedOut
+
+T = TypeVar("T")
 
 IDLE_THREADS_MAX = 32
 """Threads kept for the next call; more are made when needed and end after their call."""
@@ -182,6 +184,28 @@ def awaitable(future: Future[Any]) -> asyncio.Future[Any]:
 
     future.add_done_callback(ended)
     return waiter
+
+
+async def off_the_loop(fn: Callable[..., T], *args: Any) -> T:
+    """What ``fn`` returns or raises, called in another thread: for what may wait for a disk, a server or a lock.
+
+    It is waited for to its end: whoever cancels the waiting task is heard at the task's next pause, since what was
+    asked of a store happens all the same, and its answer must not be lost.
+    """
+    work = awaitable(start_in_thread(fn, args, {}))
+    interrupted = False
+    while not work.done():
+        try:
+            await asyncio.wait({work})
+        except asyncio.CancelledError:
+            interrupted = True
+    task = asyncio.current_task()
+    if interrupted and task is not None:
+        # The number of cancellations stays what it is, so that whoever counts them (asyncio.timeout) is not misled.
+        task.uncancel()
+        task.cancel()
+    answer: T = work.result()
+    return answer
 
 
 def late_future(work: asyncio.Future[Any]) -> Future[Any]:

@@ -19,7 +19,7 @@ from counterfoil.errors import Fenced, LeaseLost, NoRun, RunCancelled, RunClosed
 from counterfoil.flow.event import Event
 from counterfoil.flow.outside import CANCELLING, Outside
 from counterfoil.flow.ports import Ports
-from counterfoil.flow.requests import Events
+from counterfoil.flow.requests import Events, Flow, Renew
 from counterfoil.store.unit import Lease
 
 T = TypeVar("T")
@@ -81,6 +81,7 @@ class RunScope:
         self._flights: set[str] = set()
         self._idle_calls: list[Callable[[], None]] = []
         self._condition = threading.Condition(threading.RLock())
+        self._renewing = threading.Lock()
 
     # ---- may this run go on? ----
 
@@ -184,10 +185,12 @@ class RunScope:
         """Make the lease last at least until this time of the store's clock. Raises ``LeaseLost`` when taken over.
 
         A parked run still holds its lease for calls in flight; one that has ended has none, and raises ``RunClosed``.
+        It may take as long as a commit, so a flow asks for it (:meth:`held`).
         """
         if self.terminal is not None:
             self.frontier("this call")
-        with self._condition:
+        # A lock of its own: while a store makes a renewal wait, nobody who only looks at the run waits with it.
+        with self._renewing:
             if self._lease.expires_at_ms >= until_ms:
                 return
             try:
@@ -196,6 +199,13 @@ class RunScope:
                 self._lease = self.ports.renew(self._lease, wanted)
             except Fenced as lost:
                 raise self.latch(self.lost()) from lost
+
+    def held(self, until_ms: int) -> Flow[None]:
+        """As :meth:`hold_lease`, in a flow; nothing is asked for where the lease lasts that long already."""
+        if self.terminal is not None:
+            self.frontier("this call")
+        if self._lease.expires_at_ms < until_ms:
+            yield Renew(self, until_ms)
 
     def lost(self) -> LeaseLost:
         """The error of a worker whose conversation was taken over."""
@@ -237,6 +247,7 @@ class RunScope:
     def inherited(self) -> None:
         """In the child of a fork: the threads of the calls in flight, and whoever held the lock, are the parent's."""
         self._condition = threading.Condition(threading.RLock())
+        self._renewing = threading.Lock()
         self._flights.clear()
         self._idle_calls.clear()
 

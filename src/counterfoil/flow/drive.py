@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Protocol, TypeVar, assert_never
 
 from counterfoil.errors import InputError
-from counterfoil.flow.calls import awaitable, call_in_thread, late_future, start_in_thread
+from counterfoil.flow.calls import awaitable, call_in_thread, late_future, off_the_loop, start_in_thread
 from counterfoil.flow.ports import Ports
 from counterfoil.flow.requests import (
     Append,
@@ -25,6 +25,8 @@ from counterfoil.flow.requests import (
     Raised,
     Random,
     Read,
+    Release,
+    Renew,
     Request,
     Returned,
     TimedOut,
@@ -125,6 +127,10 @@ def _answer(request: Request, ports: Ports) -> Any:
             return ports.put_artifact(request)
         case Wait():
             return ports.sleep(request.seconds)
+        case Renew():
+            return request.holder.hold_lease(request.until_ms)
+        case Release():
+            return ports.release(request.lease)
         case Now() | NewId() | Random():
             return _local(request, ports)
         case _:
@@ -144,6 +150,10 @@ async def _aanswer(request: Request, ports: Ports) -> Any:
             return await asyncio.to_thread(ports.put_artifact, request)
         case Wait():
             return await ports.asleep(request.seconds)
+        case Renew():
+            return await off_the_loop(request.holder.hold_lease, request.until_ms)
+        case Release():
+            return await off_the_loop(ports.release, request.lease)
         case Now() | NewId() | Random():
             return _local(request, ports)
         case _:

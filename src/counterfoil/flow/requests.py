@@ -9,13 +9,13 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO, Protocol, TypeVar
 
 from counterfoil.core.event import Draft
 from counterfoil.core.frozen import frozen
 from counterfoil.core.genesis import Genesis
 from counterfoil.store.rows import Guard, Key
-from counterfoil.store.unit import ANY, Expected
+from counterfoil.store.unit import ANY, Expected, Lease
 
 T = TypeVar("T")
 
@@ -208,6 +208,29 @@ class Wait:
     polling: bool = False
 
 
+class Holder(Protocol):
+    """Somebody who holds a lease: a run's scope."""
+
+    def hold_lease(self, until_ms: int) -> None:
+        """Make the lease last at least until this time of the store's clock."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Renew:
+    """Make a lease last at least until this time of the store's clock. Answer: None; ``LeaseLost`` is thrown."""
+
+    holder: Holder
+    until_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Give a lease up. Answer: None."""
+
+    lease: Lease
+
+
 @frozen
 class Now:
     """The store's clock in milliseconds."""
@@ -227,6 +250,6 @@ class Random:
     bits: int
 
 
-Request = Append | Read | Call | PutArtifact | Wait | Now | NewId | Random
+Request = Append | Read | Call | PutArtifact | Wait | Renew | Release | Now | NewId | Random
 
 Flow = Generator[Request, Any, T]

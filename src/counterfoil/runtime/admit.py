@@ -18,7 +18,7 @@ from counterfoil.errors import (
 )
 from counterfoil.flow.event import Event
 from counterfoil.flow.ports import Ports
-from counterfoil.flow.requests import Append, Entry, Events, Flow, Now, Read, UnitDraft, Wait
+from counterfoil.flow.requests import Append, Entry, Events, Flow, Now, Read, Release, UnitDraft, Wait
 from counterfoil.runtime import events, rows
 from counterfoil.runtime.decide import (
     Absorb,
@@ -192,7 +192,7 @@ def _supersede(desk: Desk, old: RunState) -> Flow[Entered]:
     drafts.append(desk.started(run_id, desk.seen.token + 1))
     if desk.seen.lease is not None:
         # The claim needs a free lease. Until it is made the old worker may still append, which does no harm.
-        desk.ports.release(desk.seen.lease)
+        yield Release(desk.seen.lease)
     claimed = yield from desk.claim(drafts, [*guards, *_still_running(old)])
     return Entered(desk.stream_id, run_id, desk.admission_id, claimed.lease, sequence=_last(claimed))
 

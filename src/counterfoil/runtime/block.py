@@ -21,6 +21,7 @@ from counterfoil.errors import (
     RunWaiting,
 )
 from counterfoil.errors.base import text_of
+from counterfoil.flow.calls import off_the_loop
 from counterfoil.flow.context import LEASE_MARGIN_MS, RunScope
 from counterfoil.flow.drive import adrive, drive
 from counterfoil.flow.ports import Ports
@@ -153,7 +154,7 @@ async def leave_async(
     except BaseException as failure:  # noqa: BLE001 - whatever it is, it is raised again below
         _not_recorded(spec, scope, closing, failure)
     finally:
-        _give_up(host, scope)
+        await off_the_loop(_give_up, host, scope)
     _tell(spec, scope, closing, left)
 
 

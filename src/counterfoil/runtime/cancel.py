@@ -22,7 +22,6 @@ from counterfoil.flow.context import LEASE_TTL_MS
 from counterfoil.flow.drafting import Person
 from counterfoil.flow.event import Event
 from counterfoil.flow.outside import CANCELLING
-from counterfoil.flow.ports import Ports
 from counterfoil.flow.requests import (
     Append,
     ClaimSpec,
@@ -33,6 +32,7 @@ from counterfoil.flow.requests import (
     NewId,
     Now,
     Read,
+    Release,
     RowOf,
     Rows,
     UnitDraft,
@@ -81,7 +81,7 @@ def judge_cancel(*, state: str, terminal: str | None, held: bool, requested: boo
     return "end"
 
 
-def cancel_run(ports: Ports, run_id: str, *, owner: str, person: Person, reason: str) -> Flow[Cancelled]:
+def cancel_run(run_id: str, *, owner: str, person: Person, reason: str) -> Flow[Cancelled]:
     """Cancel a run in the name of a person. A call under way is never aborted, and an effect in doubt is recovered.
 
     A live worker sees it at its next call; a run that waits, or whose worker is gone, ends at once. Cancelling again
@@ -106,7 +106,7 @@ def cancel_run(ports: Ports, run_id: str, *, owner: str, person: Person, reason:
                 return Cancelled(run_id, seen.stream_id, "requested", repeated=True)
             case judged:
                 try:
-                    yield from _append(ports, seen, person, reason, owner, end=judged == "end")
+                    yield from _append(seen, person, reason, owner, end=judged == "end")
                 except _MOVED:
                     continue
                 return Cancelled(run_id, seen.stream_id, "ended" if judged == "end" else "requested")
@@ -148,7 +148,7 @@ def _look(run_id: str) -> Flow[_Seen]:
     )
 
 
-def _append(ports: Ports, seen: _Seen, person: Person, reason: str, owner: str, *, end: bool) -> Flow[None]:
+def _append(seen: _Seen, person: Person, reason: str, owner: str, *, end: bool) -> Flow[None]:
     guard = RowIs(rows.RUNS, (seen.run_id,), frozenset({seen.state}))
     drafts: list[Draft] = []
     if not seen.requested:
@@ -167,12 +167,12 @@ def _append(ports: Ports, seen: _Seen, person: Person, reason: str, owner: str, 
         drafts.append((yield from _draft(seen, person, claimed)))
         claim = ClaimSpec(seen.stream_id, owner, LEASE_TTL_MS, token)
         if seen.head.lease is not None:
-            ports.release(seen.head.lease)
+            yield Release(seen.head.lease)
     drafts += yield from _ending(seen, person)
     unit = UnitDraft((Entry(seen.stream_id, tuple(drafts), at(seen.head.sequence)),), (guard,))
     answer: object = yield Append(unit, claim)
     if isinstance(answer, Claimed):
-        ports.release(answer.lease)
+        yield Release(answer.lease)
 
 
 def _ending(seen: _Seen, person: Person) -> Flow[list[Draft]]:

@@ -11,7 +11,7 @@ from counterfoil.core.genesis import Genesis
 from counterfoil.core.keyed import KeyMaterial
 from counterfoil.flow.context import LEASE_TTL_MS
 from counterfoil.flow.ports import Ports
-from counterfoil.flow.requests import Append, ClaimSpec, Entry, Flow, UnitDraft
+from counterfoil.flow.requests import Append, ClaimSpec, Entry, Flow, Release, UnitDraft
 from counterfoil.runtime import events, rows
 from counterfoil.runtime.doubt import parked
 from counterfoil.runtime.events import CONVERSATION_SCOPE, TENANT_SCOPE, Said
@@ -157,7 +157,7 @@ class Desk:
         lease = self.seen.lease
         if lease is not None and self.seen.situation.lapsed and lease.expires_at_ms > self.now_ms:
             # Its process is gone: what it held is free before the time is up.
-            self.ports.release(lease)
+            yield Release(lease)
         unit = UnitDraft((Entry(self.stream_id, tuple(drafts), create=self.create),), tuple(guards))
         claim = ClaimSpec(self.stream_id, self.owner, LEASE_TTL_MS, self.seen.token)
         claimed: Claimed = yield Append(unit, claim)

@@ -53,13 +53,19 @@ def test_a_sync_run_ends_as_shutdown_and_the_program_may_clean_up(run_script):
 def test_async_runs_end_as_shutdown_before_the_process_does(run_script):
     done, ledger = run_script(
         """
-        async def agent(name):
+        inside = []
+
+        async def agent(name, all_inside):
             async with ledger.run("a", conversation=name):
+                inside.append(name)
+                if len(inside) == 2:
+                    all_inside.set()
                 await asyncio.Event().wait()
 
         async def main():
-            agents = [asyncio.create_task(agent(name)) for name in ("c", "d")]
-            await asyncio.sleep(0.05)
+            all_inside = asyncio.Event()
+            agents = [asyncio.create_task(agent(name, all_inside)) for name in ("c", "d")]
+            await all_inside.wait()
             os.kill(os.getpid(), signal.SIGTERM)
             await asyncio.wait(agents)
             await asyncio.Event().wait()
