@@ -30,7 +30,8 @@ class Artifact:
     """Bytes that lie outside the events, as a value: it stands in arguments, results and messages like any other.
 
     ``size`` is the number of plain bytes, ``key`` the data key it lies under (None: public). Handles are equal when
-    they name the same object. One that was read from a record, such as a tool's argument, opens inside a run, and in a tool that recovery calls.
+    they name the same object. One that was read back from a record outside a run is bound first:
+    ``ledger.artifacts.bound(handle)``.
     """
 
     kind: str
@@ -88,8 +89,8 @@ _served: ContextVar[RunScope | None] = ContextVar("counterfoil_artifacts", defau
 
 
 @contextmanager
-def serving(scope: RunScope) -> Iterator[None]:
-    """Let code that is called for a run from outside of it, by recovery, read and keep this run's artifacts.
+def serving(scope: RunScope | None) -> Iterator[None]:
+    """Let code outside of a run read and keep this run's artifacts: a tool that recovery calls, what a run hands out.
 
     It is not inside the run: it can neither perform effects nor take steps.
     """
@@ -199,4 +200,11 @@ def _is_handle(value: Any) -> bool:
 _NEEDED: Final = frozenset({"kind", "class", "sha256", "bytes"})
 _KNOWN: Final = _NEEDED | {"address", "key", "name", "media_type"}
 
-register(Artifact, REGISTERED, encode=handle_value, decode=handle_of)
+
+def _decoded(value: Any) -> Artifact:
+    """The handle that was recorded; one that is read back inside a run opens after it, too."""
+    scope = scope_or_none() or _served.get()
+    return handle_of(value, None if scope is None else scope.ports.artifact_pieces)
+
+
+register(Artifact, REGISTERED, encode=handle_value, decode=_decoded)

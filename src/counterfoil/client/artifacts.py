@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -109,6 +110,10 @@ class Artifacts:
         """
         row = self.row(name, conversation)
         return handle_of_event(self._ports, recorded(self._ports, row))
+
+    def bound(self, handle: Artifact) -> Artifact:
+        """A handle that was read back from a record, able to open its bytes in this ledger."""
+        return replace(handle, _pieces=self._ports.artifact_pieces)
 
     def row(self, name: str, conversation: str | None = None) -> Row:
         """As :meth:`find`, the row."""

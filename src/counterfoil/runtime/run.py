@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, cast, overload
 
-from counterfoil.artifacts.handle import Artifact
+from counterfoil.artifacts.handle import Artifact, serving
 from counterfoil.artifacts.keep import Given, keep_flow, wanted
 from counterfoil.core.values import from_json, to_json
 from counterfoil.effects.decisions import Constrained, Decisions
@@ -20,6 +20,7 @@ from counterfoil.errors import InvalidForm, NoRun, RunCancelled, RunClosed
 from counterfoil.errors.base import text_of
 from counterfoil.flow.context import RunScope, ScopeToken, enter_scope, leave_scope
 from counterfoil.flow.drive import adrive, drive
+from counterfoil.flow.event import Event
 from counterfoil.flow.lanes import begin_main_lane
 from counterfoil.flow.outside import CANCELLING
 from counterfoil.flow.requests import Flow
@@ -66,6 +67,8 @@ class Run:
         self._timeout: asyncio.Timeout | None = None
         self._watched = False
         self._output: Any = None
+        self._finished: Event | None = None
+        self._entry: RunScope | None = None
         self._chosen = "success"
         self._outcome = Outcome()
 
@@ -92,7 +95,9 @@ class Run:
     @property
     def message(self) -> Any:
         """The input as it was accepted; read from the record, so a worker may resume a run by its id alone."""
-        return drive(message_flow(self._known().admission_id), self._host.ports)
+        admission_id = self._known().admission_id
+        with serving(self._entry):
+            return drive(message_flow(admission_id), self._host.ports)
 
     @property
     def done(self) -> bool:
@@ -106,7 +111,17 @@ class Run:
 
     @property
     def output(self) -> Any:
-        """What :meth:`finish` was given, also in an earlier entry."""
+        """What :meth:`finish` was given, also in an earlier entry.
+
+        Raises ``ContentUnavailable`` where it moved to an artifact that cannot be had.
+        """
+        finished = self._finished
+        if finished is not None:
+            moved = finished.opened.restore is not None
+            content = finished.content if moved else finished.content_or_none() or {}
+            with serving(self._entry):
+                self._output = from_json(content.get("output"))
+            self._finished = None
         return self._output
 
     # ---- the block ----
@@ -353,15 +368,13 @@ class Run:
         self._outcome.terminal = entered.terminal
         scope = make_scope(self._host, self._spec, entered, asynchronous, self._deadline_s)
         if entered.terminal is not None:
-            finished = next((event for event in entered.history if event.type == "run.finished"), None)
-            content = {} if finished is None else finished.content_or_none() or {}
-            self._output = from_json(content.get("output"))
+            self._finished = next((event for event in entered.history if event.type == "run.finished"), None)
         else:
             if any(event.type in CANCELLING for event in entered.history):
                 scope.cancel()
             self._host.heartbeat.add(scope)
             self._watched = WATCH.begin(self._task)
-        self._scope = scope
+        self._scope = self._entry = scope
         self._token = enter_scope(scope)
         begin_main_lane()
 

@@ -10,10 +10,12 @@ import pytest
 
 import counterfoil
 from counterfoil.artifacts import Artifact, keep
+from counterfoil.core.values import from_json
 from counterfoil.errors import (
     ArtifactDamaged,
     ArtifactUnavailable,
     ConfigInvalid,
+    ContentUnavailable,
     FileMissing,
     InvalidForm,
     LeaseLost,
@@ -316,16 +318,36 @@ def test_steps_messages_and_outputs_may_hold_artifacts(world, ledger):
     assert accepted.header.artifact_refs[0]["sha256"] == again.sha256
 
 
-def test_a_handle_from_a_record_opens_inside_a_run_only(world, ledger):
-    with ledger.run("a", conversation="c", dedupe="1") as run:
+def test_a_handle_that_a_run_handed_out_opens_after_it_too(ledger):
+    with ledger.run("a", conversation="c", dedupe="1", message="m") as run:
         found = run.step("same", lambda: run.artifact(b"x"))
-    with ledger.run("a", conversation="c", dedupe="1") as run:
-        loose = run.step("same", lambda: None)
+        run.finish(found)
+    with ledger.run("a", conversation="c", dedupe="1", message="m") as run:
+        again = run.step("same", lambda: None)
+    assert (again, again.read(), run.output.read()) == (found, b"x", b"x")
+
+
+def test_a_handle_from_a_record_opens_inside_a_run_or_once_it_is_bound(ledger):
+    with ledger.run("a", conversation="c") as run:
+        run.step("same", lambda: run.artifact(b"x"))
+    (event,) = ledger.events("c", types=["step.finished"])
+    loose = from_json(event.content["result"])
     with pytest.raises(NoRun):
         loose.read()
-    assert found == loose
+    assert ledger.artifacts.bound(loose).read() == b"x"
     with ledger.run("b", conversation="d"):
         assert loose.read() == b"x"
+
+
+def test_an_output_that_moved_and_is_gone_is_missing_each_time_it_is_asked_for(ledger):
+    with ledger.run("a", conversation="c", dedupe="1") as run:
+        run.finish("x" * 400_000)
+    (name,) = objects(ledger)
+    ledger.artifacts.store.delete(name)
+    with ledger.run("a", conversation="c", dedupe="1") as run:
+        for _ in range(2):
+            with pytest.raises(ContentUnavailable, match="missing"):
+                _ = run.output
 
 
 def test_keeping_outside_a_run_is_refused():
