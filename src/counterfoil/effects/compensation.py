@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import Context
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from counterfoil.core import canonical
 from counterfoil.core.values import comparable
 from counterfoil.effects.signature import Parameters, check_takes, chosen
-from counterfoil.errors import ToolInvalid
+from counterfoil.errors import NoRun, ToolInvalid
 from counterfoil.store.rows import Index
 
 if TYPE_CHECKING:
@@ -63,7 +64,16 @@ class Compensation:
 
     def calls(self, arguments: Mapping[str, Any], result: Any) -> tuple[PlannedCall, ...]:
         """The calls that undo a call with these arguments. Raises ToolInvalid when the function gives anything else."""
-        given = self._plan(**chosen({**arguments, RESULT: result}, self._takes))
+        offered = chosen({**arguments, RESULT: result}, self._takes)
+        try:
+            # In a context without a run, so that a tool that is called by mistake is not performed.
+            given = Context().run(self._plan, **offered)
+        except NoRun as performed:
+            raise ToolInvalid(
+                f"the compensation of tool {self._name} performs a call instead of planning it",
+                hint="write it down with tool.later(…)",
+                tool=self._name,
+            ) from performed
         if isinstance(given, PlannedCall):
             return (given,)
         calls = tuple(given) if isinstance(given, list | tuple) else () if given is None else (given,)

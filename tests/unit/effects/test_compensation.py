@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import counterfoil
 from counterfoil.effects import by_key, effect
 from counterfoil.effects.compensation import CALLS_MAX, PlannedCall
 from counterfoil.effects.registry import own_tools
@@ -96,3 +97,11 @@ def test_a_call_that_is_planned_is_checked_as_a_call_that_is_made():
 def test_planning_a_call_performs_nothing_and_needs_no_run():
     tool = undo()
     assert tool.later("o-1") == PlannedCall(tool, {"order": "o-1", "amount": 0})
+
+
+def test_a_function_that_calls_a_tool_instead_of_planning_it_performs_nothing_even_inside_a_run():
+    other = undo()
+    with counterfoil.open(":memory:") as ledger, ledger.run("agent", conversation="c"):
+        with pytest.raises(ToolInvalid, match="instead of planning"):
+            plan(do(lambda order, **_: other(order)))
+        assert ledger.effects() == []
