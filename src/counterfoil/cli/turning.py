@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import click
 
@@ -15,9 +16,14 @@ from counterfoil.journal.chain import Chain, check_chain
 from counterfoil.journal.contract import TurnReader
 from counterfoil.journal.event import TurnEvent
 
-journal_option = click.option(
-    "--journal", metavar="PLACE", help="A journal's file or postgresql:// address, in place of a ledger."
-)
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def journal_option(function: F) -> F:
+    """Adds ``--journal``."""
+    told = "A journal's file or postgresql:// address, in place of a ledger."
+    decorated: F = click.option("--journal", metavar="PLACE", help=told)(function)
+    return decorated
 
 
 @dataclass(frozen=True, slots=True)

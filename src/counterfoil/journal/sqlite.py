@@ -59,7 +59,7 @@ class SqliteJournal(SqlJournal):
     """A journal in one file. The connection is opened when it is first needed, once for each process."""
 
     def __init__(self, path: Path | str, *, create: bool = True) -> None:
-        self.path = Path(path)
+        self.path: Path = Path(path)
         self._create = create
         self._lock = threading.RLock()
         self._opened: tuple[int, sqlite3.Connection] | None = None

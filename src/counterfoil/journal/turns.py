@@ -33,7 +33,7 @@ MISSING: Final = "the turn journal is switched on and no journal is installed"
 ABANDONED: Final = "error:abandoned"
 """The status of a turn that stayed open for so long that nobody is at it any more."""
 
-log = logging.getLogger("counterfoil.journal")
+log: logging.Logger = logging.getLogger("counterfoil.journal")
 
 
 def system_now_ms() -> int:
@@ -59,8 +59,8 @@ class TurnJournals:
         session_key: bytes = b"",
         now_ms: Callable[[], int] = system_now_ms,
     ) -> None:
-        self.settings = settings or JournalSettings(enabled=True)
-        self.journal = journal
+        self.settings: JournalSettings = settings or JournalSettings(enabled=True)
+        self.journal: TurnJournal | None = journal
         self.markers: ResultMarkers = markers or ResultMarkers()
         self.writer: JournalWriter | None = None
         self._session_key = session_key

@@ -36,7 +36,7 @@ IDLE_S: Final = 1.0
 SYNCHRONOUS_S: Final = 0.25
 """How long a synchronous event waits at most to be written. It stays queued, and the turn goes on."""
 
-log = logging.getLogger("counterfoil.journal")
+log: logging.Logger = logging.getLogger("counterfoil.journal")
 
 
 def report(what: str, error: BaseException) -> None:
@@ -100,7 +100,7 @@ class JournalWriter:
         synchronous: bool = False,
         synchronous_s: float = SYNCHRONOUS_S,
     ) -> None:
-        self.journal = journal
+        self.journal: TurnJournal = journal
         self.lost: int = 0
         self._capacity = capacity
         self._patience_s = synchronous_s if synchronous else 0.0

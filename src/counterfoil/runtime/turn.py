@@ -16,7 +16,7 @@ from counterfoil.store.rows import Row
 SESSION: Final = "session"
 """Purpose of the index value by which the turns of a conversation are found (FORMAT 3, 17)."""
 
-log = logging.getLogger("counterfoil.journal")
+log: logging.Logger = logging.getLogger("counterfoil.journal")
 
 
 class Turning:
@@ -24,7 +24,7 @@ class Turning:
 
     def __init__(self, scope: RunScope) -> None:
         del scope
-        self.on = False
+        self.on: bool = False
 
 
 def kept_turn(scope: RunScope, finished: Draft) -> Flow[list[Draft]]:
