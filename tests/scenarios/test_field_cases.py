@@ -57,6 +57,8 @@ CASES = {
         unit/effects/test_perform.py::test_a_result_comes_back_as_it_was
         unit/effects/test_perform.py::test_a_result_that_cannot_be_recorded_does_not_hide_that_the_effect_happened
         unit/effects/test_perform.py::test_an_argument_without_a_form_is_refused_by_path_before_anything_is_written
+        unit/artifacts/test_spill.py::test_bytes_move_by_themselves_and_leave_the_rest_where_it_is
+        properties/core/test_artifacts_come_back.py::test_any_value_that_spills_comes_back_as_it_was
         """,
     "S06 order of keys, spelling of numbers": """
         unit/core/test_canonical.py::test_members_are_sorted_by_utf16_units_and_small_floats_written_as_ecmascript_does
@@ -122,6 +124,8 @@ CASES = {
         scenarios/test_verify_audit_that_says_fine.py::test_the_report_counts_what_it_covered
         crash/test_tamper_bytes.py::test_every_byte_of_a_header_is_named_as_edited
         crash/test_tamper_bytes.py::test_every_byte_of_every_record_is_named_as_damaged
+        unit/evidence/test_artifacts.py::test_a_changed_bit_is_damage_with_keys_and_without
+        unit/evidence/test_artifacts.py::test_two_objects_that_changed_places_are_both_damaged
         """,
     "X1 time zones": """
         scenarios/test_cli_process.py::test_times_are_the_same_in_every_time_zone
