@@ -47,6 +47,10 @@ class Compensation:
         if offered is not None:
             offered |= {RESULT}
         self._name = name
+        # `compensate=tool.later` means the tool.
+        owner: Any = getattr(declared, "__self__", None)
+        if owner is not None and hasattr(owner, "later"):
+            declared = owner
         if not hasattr(declared, "later"):
             self._plan: Callable[..., Any] = declared
             self._takes = check_takes(self._plan, offered, "compensation", name)
