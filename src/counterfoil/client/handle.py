@@ -33,6 +33,8 @@ class Handle:
     keyring: Keyring
     ports: LedgerPorts
     content: ContentMode
+    keeps_turns: bool = False
+    """Whether the end of a run records its turn's head as ``turn.committed``."""
 
     def __init__(
         self,

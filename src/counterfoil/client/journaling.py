@@ -142,9 +142,6 @@ class LedgerTurns:
 class Journaling(Handle):
     """The turns of a ledger: every run has one, whether or not heads are kept."""
 
-    keeps_turns: bool = False
-    """Whether the end of a run records its turn's head as ``turn.committed``."""
-
     @property
     def journal(self) -> LedgerTurns:
         """The turns as a reader, for the two answers of :mod:`counterfoil.journal.answers`."""

@@ -76,7 +76,8 @@ class Working(Handle):
             policy_revision=None if policy is None else policy.revision,
             place=None if self.place == MEMORY else self.place,
         )
-        return Run(RunHost(self.ports, self.registry, self._heartbeat, self.owner, policy), spec)
+        host = RunHost(self.ports, self.registry, self._heartbeat, self.owner, policy, self.keeps_turns)
+        return Run(host, spec)
 
 
 def _go_on(run: Run, agent: Agent) -> None:
