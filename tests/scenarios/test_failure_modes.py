@@ -31,6 +31,10 @@ MODES = {
         scenarios/test_effect_rejected.py::test_the_stream_holds_the_rejection_with_its_reason_as_content
         scenarios/test_effect_rejected.py::test_the_rows_show_it_and_the_run_ends_well
         """,
+    "out-of-order callback": """
+        scenarios/test_callback_out_of_order.py::test_the_stream_keeps_a_callback_that_comes_while_nobody_is_there_and_the_doubt_ends
+        scenarios/test_callback_out_of_order.py::test_the_rows_show_the_outcome_and_the_run_goes_on_without_sending
+        """,
     "changed tool schema": """
         scenarios/test_tool_schema_changed.py::test_the_stream_says_that_the_schema_changed_and_that_nothing_was_sent
         scenarios/test_tool_schema_changed.py::test_the_rows_show_a_hold_that_the_run_waits_for
@@ -67,6 +71,7 @@ def fixtures_of(name):
 
 
 def test_every_mode_has_its_tests():
+    assert len(MODES) == 12
     assert missing(MODES) == []
 
 
