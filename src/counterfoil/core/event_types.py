@@ -177,7 +177,11 @@ _ROWS: Final[tuple[tuple[str, str, str], ...]] = (
         " found {succeeded,rejected,failed}",
         "both",
     ),
-    ("fact.corrected", "corrects id:evt", "reason, evidence, the right value"),
+    (
+        "fact.corrected",
+        "corrects id:evt",
+        "reason, evidence, the right value; the person's name under their own key",
+    ),
     ("review.assigned", "review_id id:rev, assignee id:dk", "note"),
     (
         "retry.decided",
@@ -187,12 +191,12 @@ _ROWS: Final[tuple[tuple[str, str, str], ...]] = (
     (
         "repair.opened",
         "repair_id id:rep, supersedes id:evt, effect_id? id:eff",
-        "reason, owner, evidence, residual impact",
+        "reason, owner, evidence, residual impact, the planned calls; people's names under their own keys",
     ),
     (
         "repair.closed",
         "repair_id id:rep, result {repaired,partial,irreversible}, compensations ids:eff",
-        "residual impact",
+        "residual impact, reason; the person's name under their own key",
     ),
     ("child.started", "child_stream_id id:str, child_run_id id:run, depth n", "full input, spawning call id"),
     (
