@@ -11,10 +11,12 @@ import contextlib
 import json
 import os
 import random
+import shutil
 import socket
 import socketserver
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -108,7 +110,9 @@ class BankProcess:
     """The bank's process as the soak starts and kills it; its book outlives it."""
 
     def __init__(self, directory: Path, chance: random.Random) -> None:
-        self.socket = directory / "bank"
+        # A socket's path has about a hundred characters at most, so it does not lie in a directory of the caller's.
+        self._place = Path(tempfile.mkdtemp(prefix="bank-"))
+        self.socket = self._place / "bank"
         self.book = directory / "book"
         self._chance = chance
         self._process: subprocess.Popen[bytes] | None = None
@@ -133,6 +137,11 @@ class BankProcess:
             self._process.kill()
             self._process.communicate()
             self._process = None
+
+    def end(self) -> None:
+        """Kill it for good; its book stays."""
+        self.kill()
+        shutil.rmtree(self._place, ignore_errors=True)
 
 
 # ---- the bank itself -----------------------------------------------------------------------------------------------

@@ -115,7 +115,7 @@ class _Soak:
                 self._compare(ledger)
         finally:
             self._end_workers()
-            self._bank.kill()
+            self._bank.end()
         self.found.problems += [f"a worker failed by itself: {fault}" for fault in faults_of(self._notes)]
         return self.found
 
