@@ -102,6 +102,7 @@ def test_showing_an_event_exactly_reads_no_artifact(filled):
     done = filled("show", step.event_id, "--json")
     assert done.code == 0
     assert done.json["content"]["result"]["$spilled"]["bytes"] == 300_002
+    assert named(filled)["spill"] in filled("show", step.event_id).out
 
 
 # ---- getting ---------------------------------------------------------------------------------------------------------

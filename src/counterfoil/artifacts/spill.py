@@ -35,6 +35,9 @@ JSON_FORM: Final = "json"
 OBJECTS_MAX: Final = 24
 """Objects that one event spills; where it holds more long bytes, whole members move out instead. Bounds the header."""
 
+HANDLES_MAX: Final = 32
+"""Artifacts named in content that one header lists; each has an event of its own anyway. Bounds the header too."""
+
 CLASS: Final = "confidential"
 """The class of what spills out of a part that is not of a narrower one: it lies under the part's own key anyway."""
 
@@ -97,7 +100,7 @@ def spill(draft: Draft, material: KeyMaterial, *, usable: bool) -> Outcome:
         )
         for number, (one, part) in enumerate(moved)
     ]
-    named = [one.reference for one, _ in moved] + handles
+    named = [one.reference for one, _ in moved] + handles[:HANDLES_MAX]
     known = {member["sha256"]: dict(member) for member in draft.artifact_refs}
     for reference in named:
         known.setdefault(reference.sha256, reference.member(material.key_id))

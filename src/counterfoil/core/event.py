@@ -262,7 +262,7 @@ def _seal_parts(
         if total > PARTS_BYTES_MAX:
             raise ContentTooLarge(
                 f"content parts 0 to {number} take {total} bytes; an event holds at most {PARTS_BYTES_MAX}",
-                hint="split it over several events, or keep it elsewhere and record where",
+                hint="keep it as an artifact (run.artifact) and record that, or split it over several events",
                 bytes=total,
             )
         key = part.key or material

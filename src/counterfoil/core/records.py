@@ -95,7 +95,7 @@ def seal_in_context(
     if len(content) > PART_BYTES_MAX:
         raise ContentTooLarge(
             f"content of {len(content)} bytes; one part holds at most {PART_BYTES_MAX}",
-            hint="split it over several events, or keep it elsewhere and record where",
+            hint="keep it as an artifact (run.artifact) and record that, or split it over several events",
             bytes=len(content),
         )
     salt = material.salt_of(context)

@@ -6,11 +6,12 @@ import hashlib
 
 import pytest
 
-from counterfoil.artifacts.spill import MEMBERS, OBJECTS_MAX, handles_in, restored, spill
+from counterfoil.artifacts.spill import HANDLES_MAX, MEMBERS, OBJECTS_MAX, handles_in, restored, spill
 from counterfoil.core.artifact import open_artifact
 from counterfoil.core.canonical import encode
-from counterfoil.core.catalogue import EVENT_TYPES
-from counterfoil.core.event import Draft, Part
+from counterfoil.core.catalogue import EVENT_TYPES, Registry
+from counterfoil.core.event import Draft, Part, prepare
+from counterfoil.core.genesis import make_genesis
 from counterfoil.core.keyed import KeyMaterial
 from counterfoil.core.limits import BYTES_INLINE_MAX, SPILL_BYTES
 from counterfoil.core.values import to_json
@@ -188,6 +189,27 @@ def test_artifacts_named_in_content_are_listed_in_the_header():
     )
     (itself,) = spilled(given).drafts
     assert [one["sha256"][0] for one in itself.artifact_refs] == ["a", "c"]
+
+
+def test_a_header_lists_as_many_artifacts_as_it_has_room_for():
+    names = [f"{number:064x}" for number in range(100)]
+    keyed = [handle(sha256=name, key=PERSON.key_id) for name in names]
+    scans = to_json([bytes([number]) * 5_000 for number in range(OBJECTS_MAX)])
+    given = draft({}, key=PERSON, run_id="run_01J9ZC3Y3V7W2R5T8QK4M6N0PR")
+    given.parts = (Part({"files": keyed, "scans": scans}, PERSON),)
+    itself = spilled(given).drafts[-1]
+    assert len(itself.artifact_refs) == OBJECTS_MAX + HANDLES_MAX
+    genesis = make_genesis(
+        ledger="ldg_01J9ZC3Y3V7W2R5T8QK4M6N0PG",
+        tenant="default",
+        stream_id=STREAM,
+        kind="conversation",
+        key=MATERIAL.key_id,
+        content="sealed",
+    )
+    registry = Registry()
+    registry.declare("order.noted", 1)
+    assert len(prepare(genesis, MATERIAL, itself, registry).head) > 0
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,10 @@ def event_lines(event: Event, columns: int) -> Iterator[Line]:
         yield Line()
         yield Line(Span("public fields", "strong"))
         yield from _facts([(name, shown(value)) for name, value in event.data.items()], columns)
+    if event.header.artifact_refs:
+        yield Line()
+        yield Line(Span("artifacts", "strong"))
+        yield from _facts([_artifact(member) for member in event.header.artifact_refs], columns)
     yield Line()
     yield from _content(event)
     yield Line()
@@ -57,6 +61,10 @@ def event_lines(event: Event, columns: int) -> Iterator[Line]:
         [("hash", event.hash.hex()), ("previous", str(event.header.raw.get("previous_event_hash", "?")))],
         columns,
     )
+
+
+def _artifact(member: Mapping[str, str]) -> tuple[str, str]:
+    return marked(member["kind"]), f"{member['class']} {member['sha256']}"
 
 
 def _place(event: Event) -> list[tuple[str, str]]:
