@@ -7,6 +7,7 @@ them up under the head's lock (DESIGN 2.14).
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -23,6 +24,7 @@ from counterfoil.adapters.postgres.heads import HeadMemory
 from counterfoil.adapters.postgres.lone import append_lone
 from counterfoil.adapters.postgres.place import PostgresPlace
 from counterfoil.adapters.postgres.plan import Job, merged
+from counterfoil.adapters.postgres.quick import append_quick, remember
 from counterfoil.adapters.postgres.tables import RowTables
 from counterfoil.adapters.postgres.transaction import WriteTransaction
 from counterfoil.errors import AppendTimeout, CounterfoilError, StoreError
@@ -37,6 +39,10 @@ PAUSE_S: Final = 0.02
 PAUSE_S_MAX: Final = 1.0
 """First and longest pause before a transaction that failed is run again."""
 
+
+WARM_S: Final = 2.0
+"""So long after an answer a connection is taken to be there. After that a batch asks before it sends what cannot be taken
+back, since a connection that died unnoticed would leave it in doubt."""
 
 RACES_MAX: Final = 20
 """How often a row that was not there may turn out to be there: so often means that this login cannot see it."""
@@ -73,6 +79,7 @@ class Engine:
         self._heads = HeadMemory()
         self._closing = threading.Event()
         self._lone = True
+        self._answered_at = -math.inf
 
     # ---- units -------------------------------------------------------------------------------------------------
 
@@ -96,6 +103,10 @@ class Engine:
                 receipt = append_lone(connection, self._heads, self._tables, jobs[0], self._clock, attempt)
                 if receipt is not None:
                     return [receipt]
+            elif self._lone and not doubted and time.monotonic() - self._answered_at < WARM_S:
+                told = self._quickly(connection, attempt, jobs)
+                if told is not None:
+                    return told
             return self._transaction(
                 connection, attempt, lambda transaction: _append(transaction, jobs), jobs
             )
@@ -118,6 +129,21 @@ class Engine:
                 return [Refusal(error)] * len(jobs)
             else:
                 return _as_first_told(outcomes, doubted)
+
+    def _quickly(
+        self, connection: BoundedConnection, attempt: _Try, jobs: Sequence[Job]
+    ) -> list[Outcome] | None:
+        """The outcomes of a batch that is as this handle remembers everything, else None and nothing is recorded."""
+        transaction = self._new_transaction(connection)
+        transaction.now_ms = self._clock.now_ms()
+        if not remember(transaction, self._heads, jobs):
+            return None
+        before = {stream_id: replace(head) for stream_id, head in transaction.heads.items()}
+        outcomes = _append(transaction, jobs)
+        if not append_quick(transaction, self._heads, outcomes, before, attempt):
+            return None
+        self._keep(transaction)
+        return outcomes
 
     # ---- transactions ------------------------------------------------------------------------------------------
 
@@ -164,14 +190,7 @@ class Engine:
         self, connection: BoundedConnection, attempt: _Try, work: Work[T], jobs: Sequence[Job]
     ) -> T:
         self._tables.check_writable()
-        transaction = WriteTransaction(
-            connection,
-            self._tables.schema,
-            self._tables,
-            self._clock.injected,
-            # Where little time is left, the server must say sooner that a lock was not to be had.
-            min(self._patience.answer_s, connection.give_up_at - time.monotonic()),
-        )
+        transaction = self._new_transaction(connection)
         try:
             if jobs:
                 _begin(transaction, jobs)
@@ -191,9 +210,28 @@ class Engine:
             # An interrupt in the middle of an answer: what comes next on this connection is anybody's guess.
             self.drop()
             raise
-        for head in transaction.heads_now():
-            self._heads.keep(head.stream_id, head.seq, head.hash)
+        self._keep(transaction)
         return answer
+
+    def _new_transaction(self, connection: BoundedConnection) -> WriteTransaction:
+        return WriteTransaction(
+            connection,
+            self._tables.schema,
+            self._tables,
+            self._clock.injected,
+            # Where little time is left, the server must say sooner that a lock was not to be had.
+            min(self._patience.answer_s, connection.give_up_at - time.monotonic()),
+        )
+
+    def _keep(self, transaction: WriteTransaction) -> None:
+        """Remember what a commit has left, so that the next one may be judged on it."""
+        self._answered_at = time.monotonic()
+        for head in transaction.heads_now():
+            self._heads.keep(head)
+        for name, before in transaction.rows_before().items():
+            now = transaction.rows[name].rows
+            for key in before:
+                self._heads.keep_row(name, key, now.get(key))
 
     # ---- trying again ------------------------------------------------------------------------------------------
 

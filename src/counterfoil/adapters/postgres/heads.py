@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from counterfoil.store.rows import Key, Row
 from counterfoil.store.unit import Head, Lease
 
 CACHED_MAX: Final = 10_000
@@ -47,14 +49,22 @@ class KnownHead:
 
     seq: int
     hash: bytes
+    tenant: str
+    genesis: bytes
+    token: int
     contended: int = 0
+
+    def state(self, stream_id: str) -> HeadState:
+        """As a transaction moves it. Who has the lease is not remembered: no unit is refused on a memory."""
+        return HeadState(stream_id, self.tenant, self.genesis, self.seq, self.hash, self.token)
 
 
 class HeadMemory:
-    """Known heads by stream id. Touched by whoever writes, one at a time."""
+    """Known heads by stream id, and known rows by table and key. Touched by whoever writes, one at a time."""
 
     def __init__(self) -> None:
         self._heads: dict[str, KnownHead] = {}
+        self._rows: dict[tuple[str, Key], Row] = {}
 
     def get(self, stream_id: str) -> KnownHead | None:
         """The head if the quick way is worth a try, else None."""
@@ -66,15 +76,38 @@ class HeadMemory:
             return None
         return known
 
-    def keep(self, stream_id: str, seq: int, digest: bytes) -> None:
+    def keep(self, head: HeadState) -> None:
         """Remember what a commit has made."""
-        known = self._heads.get(stream_id)
+        known = self._heads.get(head.stream_id)
         if known is not None:
-            known.seq, known.hash = seq, digest
+            known.seq, known.hash, known.token = head.seq, head.hash, head.token
             return
         if len(self._heads) >= CACHED_MAX:
             self._heads.clear()
-        self._heads[stream_id] = KnownHead(seq, digest)
+        self._heads[head.stream_id] = KnownHead(head.seq, head.hash, head.tenant, head.genesis, head.token)
+
+    def move(self, stream_id: str, seq: int, digest: bytes) -> None:
+        """Remember where a known head has gone."""
+        known = self._heads[stream_id]
+        known.seq, known.hash = seq, digest
+
+    def row(self, table: str, key: Key) -> Row | None:
+        """The row as this handle last wrote or saw it, or None."""
+        return self._rows.get((table, key))
+
+    def keep_row(self, table: str, key: Key, row: Row | None) -> None:
+        """Remember what a commit has left of a row; None when it is not there."""
+        if row is None:
+            self._rows.pop((table, key), None)
+            return
+        if len(self._rows) >= CACHED_MAX:
+            self._rows.clear()
+        self._rows[table, key] = row
+
+    def forget_rows(self, keys: Iterable[tuple[str, Key]]) -> None:
+        """Others have changed one of these."""
+        for name, key in keys:
+            self._rows.pop((name, key), None)
 
     def contend(self, stream_id: str) -> None:
         """Somebody else writes to this stream: lock its head for a while."""

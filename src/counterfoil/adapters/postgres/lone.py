@@ -58,7 +58,7 @@ def append_lone(
     if not moved:
         heads.contend(part.stream_id)
         return None
-    heads.keep(part.stream_id, positions[-1].sequence, positions[-1].hash)
+    heads.move(part.stream_id, positions[-1].sequence, positions[-1].hash)
     return receipt
 
 

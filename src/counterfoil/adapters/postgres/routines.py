@@ -24,6 +24,9 @@ compile the statement before they run it, which takes a hundred times as long as
 SAME_TABLES: Final = "tables = (SELECT coalesce(sum(t.version), 0)::bigint FROM {s}.row_table t)"
 """Nobody has made a row table or made one over since the caller looked; else its rows may lack what others expect."""
 
+MOVED: Final = "CFH01"
+"""SQLSTATE: a head, or a row, is not what the caller remembers. DETAIL is the stream's id, or empty."""
+
 ROUTINES: Final[dict[str, str]] = {
     # Locks the heads of these streams in the order of their ids, and then tells what decides about an append: each
     # stream that is there with its head, its last event and the clock, and which of these events are there (`event` not
@@ -135,32 +138,110 @@ ROUTINES: Final[dict[str, str]] = {
             END IF;
             RETURN true;
         END $$""",
+    # Events of several units whose heads are remembered: heads are compared and moved in the order of their ids, `of_head`
+    # and `record_head` say by number whose an event and a record are. `old_tokens` are those that the units were judged by.
+    "append_quick": f"""CREATE FUNCTION {{s}}.append_quick(
+            lock_ms bigint, tables bigint, heads text[], old_seqs bigint[], old_hashes bytea[], old_tokens bigint[],
+            new_seqs bigint[], new_hashes bytea[], now_ms bigint,
+            of_head bigint[], seqs bigint[], ids text[], types text[], runs text[], headers bytea[], hashes bytea[],
+            record_head bigint[], record_seqs bigint[], record_parts smallint[], records bytea[]
+        ) RETURNS void LANGUAGE plpgsql {BY_INDEX} AS $$
+        DECLARE
+            tenants text[];
+            of_tenant text;
+        BEGIN
+            PERFORM set_config('lock_timeout', lock_ms::text, true), set_config('statement_timeout', '0', true),
+                set_config('idle_in_transaction_session_timeout', '{IDLE_MS}', true);
+            FOR n IN 1 .. cardinality(heads) LOOP
+                UPDATE {{s}}.head h SET seq = new_seqs[n], hash = new_hashes[n]
+                    WHERE h.stream_id = heads[n] AND h.seq = old_seqs[n] AND h.hash = old_hashes[n]
+                        AND h.token = old_tokens[n] AND {SAME_TABLES}
+                    RETURNING h.tenant INTO of_tenant;
+                IF NOT FOUND THEN
+                    RAISE EXCEPTION 'counterfoil: the head is elsewhere' USING ERRCODE = '{MOVED}', DETAIL = heads[n];
+                END IF;
+                tenants := tenants || of_tenant;
+            END LOOP;
+            IF cardinality(seqs) = 1 THEN
+                INSERT INTO {{s}}.event
+                    (stream_id, seq, event_id, event_type, run_id, recorded_at, tenant, header, hash)
+                    VALUES (heads[1], seqs[1], ids[1], types[1], runs[1], now_ms, of_tenant, headers[1], hashes[1]);
+            ELSE
+                INSERT INTO {{s}}.event
+                    (stream_id, seq, event_id, event_type, run_id, recorded_at, tenant, header, hash)
+                    SELECT heads[e.n], e.seq, e.id, e.type, e.run, now_ms, tenants[e.n], e.header, e.hash
+                    FROM unnest(of_head, seqs, ids, types, runs, headers, hashes)
+                        AS e(n, seq, id, type, run, header, hash);
+            END IF;
+            IF cardinality(records) > 0 THEN
+                INSERT INTO {{s}}.event_content (stream_id, seq, part, tenant, record)
+                    SELECT heads[c.n], c.seq, c.part, tenants[c.n], c.record
+                    FROM unnest(record_head, record_seqs, record_parts, records) AS c(n, seq, part, record);
+            END IF;
+        END $$""",
 }
 
 _ROW_ROUTINES: Final[dict[str, str]] = {
+    # Parameters have numbers and no names: a column may have any name.
     # In the order of the key, as every writer takes them, so that two never wait for each other in a ring.
-    "lock": """CREATE FUNCTION {lock}(keys json) RETURNS SETOF {table} LANGUAGE plpgsql {by_index} AS $$
+    "lock": """CREATE FUNCTION {lock}(json) RETURNS SETOF {table} LANGUAGE plpgsql {by_index} AS $$
         BEGIN
-            RETURN QUERY SELECT t.* FROM {table} AS t JOIN json_populate_recordset(NULL::{table}, keys) AS n
+            RETURN QUERY SELECT t.* FROM {table} AS t JOIN json_populate_recordset(NULL::{table}, $1) AS n
                 ON {same} ORDER BY {t_key} FOR UPDATE OF t;
         END $$""",
-    # `held` are keys that must stay absent until the commit and are not written: whoever inserts one waits for it.
-    "write": """CREATE FUNCTION {write}(gone json, fresh json, changed json, held json) RETURNS void
+    # Rows that go, that are new, that change; and keys that must stay absent until the commit and are not written: whoever
+    # inserts one waits for it.
+    "write": """CREATE FUNCTION {write}(json, json, json, json) RETURNS void
         LANGUAGE plpgsql {by_index} AS $$
         BEGIN
-            IF gone IS NOT NULL THEN
-                DELETE FROM {table} AS t USING json_populate_recordset(NULL::{table}, gone) AS n WHERE {same};
+            IF $1 IS NOT NULL THEN
+                DELETE FROM {table} AS t USING json_populate_recordset(NULL::{table}, $1) AS n WHERE {same};
             END IF;
-            IF fresh IS NOT NULL THEN
+            IF $2 IS NOT NULL THEN
                 INSERT INTO {table} ({columns}) SELECT {columns}
-                    FROM json_populate_recordset(NULL::{table}, fresh) ORDER BY {key};
+                    FROM json_populate_recordset(NULL::{table}, $2) ORDER BY {key};
             END IF;
-            IF changed IS NOT NULL THEN
-                UPDATE {table} AS t SET {changes} FROM json_populate_recordset(NULL::{table}, changed) AS n WHERE {same};
+            IF $3 IS NOT NULL THEN
+                UPDATE {table} AS t SET {changes} FROM json_populate_recordset(NULL::{table}, $3) AS n WHERE {same};
             END IF;
-            IF held IS NOT NULL THEN
-                INSERT INTO {table} ({holding}) SELECT {holding} FROM json_populate_recordset(NULL::{table}, held);
-                DELETE FROM {table} AS t USING json_populate_recordset(NULL::{table}, held) AS n WHERE {same};
+            IF $4 IS NOT NULL THEN
+                INSERT INTO {table} ({holding}) SELECT {holding} FROM json_populate_recordset(NULL::{table}, $4);
+                DELETE FROM {table} AS t USING json_populate_recordset(NULL::{table}, $4) AS n WHERE {same};
+            END IF;
+        END $$""",
+    # Writes rows that are remembered: rows that are new, that change, and each of these as it has to be now; then rows that
+    # are only looked at, and keys under which there has to be no row.
+    "swap": """CREATE FUNCTION {swap}(json, json, json, json, json) RETURNS void
+        LANGUAGE plpgsql {by_index} AS $$
+        #variable_conflict use_column
+        DECLARE found_rows bigint;
+        BEGIN
+            IF $1 IS NOT NULL THEN
+                INSERT INTO {table} ({columns}) SELECT {columns}
+                    FROM json_populate_recordset(NULL::{table}, $1) ORDER BY {key};
+            END IF;
+            IF $2 IS NOT NULL THEN
+                UPDATE {table} AS t SET {changes}
+                    FROM json_populate_recordset(NULL::{table}, $2) AS n, json_populate_recordset(NULL::{table}, $3) AS o
+                    WHERE {same} AND {same_old} AND t IS NOT DISTINCT FROM o;
+                GET DIAGNOSTICS found_rows = ROW_COUNT;
+                IF found_rows <> json_array_length($2) THEN
+                    RAISE EXCEPTION 'counterfoil: a row is another' USING ERRCODE = '{moved}';
+                END IF;
+            END IF;
+            IF $4 IS NOT NULL THEN
+                PERFORM 1 FROM {table} AS t, json_populate_recordset(NULL::{table}, $4) AS n
+                    WHERE {same} AND t IS NOT DISTINCT FROM n FOR UPDATE OF t;
+                GET DIAGNOSTICS found_rows = ROW_COUNT;
+                IF found_rows <> json_array_length($4) THEN
+                    RAISE EXCEPTION 'counterfoil: a row is another' USING ERRCODE = '{moved}';
+                END IF;
+            END IF;
+            IF $5 IS NOT NULL THEN
+                PERFORM 1 FROM {table} AS t, json_populate_recordset(NULL::{table}, $5) AS n WHERE {same};
+                IF FOUND THEN
+                    RAISE EXCEPTION 'counterfoil: a row is there' USING ERRCODE = '{moved}';
+                END IF;
             END IF;
         END $$""",
 }
@@ -174,6 +255,8 @@ def row_routines(spec: TableSpec, table: str, names: dict[str, str]) -> list[str
     changed = [name for name in (*columns, VERSION_COLUMN) if name not in key]
     words = {
         "by_index": BY_INDEX,
+        "moved": MOVED,
+        "same_old": " AND ".join(f't."{name}" = o."{name}"' for name in key),
         "table": table,
         "columns": _listed([*columns, VERSION_COLUMN]),
         "key": _listed(key),

@@ -44,6 +44,7 @@ class RowTable:
     lock: str = field(init=False)
     look: str = field(init=False)
     write: str = field(init=False)
+    swap: str = field(init=False)
     clear: str = field(init=False)
     clear_stream: str | None = field(init=False)
 
@@ -65,6 +66,7 @@ class RowTable:
             f" JOIN json_populate_recordset(NULL::{table}, %s::json) AS n ON {same}"
         )
         self.write = f"SELECT {routines['write']}(%s::json, %s::json, %s::json, %s::json)"
+        self.swap = f"SELECT {routines['swap']}(%s::json, %s::json, %s::json, %s::json, %s::json)"
         self.clear = f"DELETE FROM {table}"
         self.clear_stream = None
         if spec.stream_column is not None:
@@ -73,7 +75,7 @@ class RowTable:
     @property
     def routines(self) -> dict[str, str]:
         """The full names of the table's functions, by what they do."""
-        names = {what: _short(f"{what}_{self.spec.name}") for what in ("lock", "write")}
+        names = {what: _short(f"{what}_{self.spec.name}") for what in ("lock", "write", "swap")}
         return {what: f"{quoted(self.schema)}.{quote(name)}" for what, name in names.items()}
 
     def row(self, cells: Sequence[Any]) -> Row:

@@ -63,7 +63,7 @@ class WriteTransaction:
         self.tables = tables
         self._s = quoted(schema)
         self._clock = now_ms
-        self._lock_ms = max(1, int(answer_s * 1000 * LOCK_SHARE))
+        self.lock_ms = max(1, int(answer_s * 1000 * LOCK_SHARE))
         self.now_ms = 0
         self.tables_found = tables.versions
         self.heads: dict[str, HeadState] = {}
@@ -72,8 +72,8 @@ class WriteTransaction:
         self._before: dict[str, dict[Key, Row | None]] = {}
         self._held: dict[str, dict[Key, HeadState]] = {}
         self._moved: dict[str, HeadState] = {}
-        self._events: list[EventRow] = []
-        self._contents: list[ContentRow] = []
+        self.events: list[EventRow] = []
+        self.contents: list[ContentRow] = []
         self.written = False
         """Set by whoever has written something by a statement of its own."""
 
@@ -99,7 +99,7 @@ class WriteTransaction:
             told = run(
                 connection,
                 f"SELECT * FROM {self._s}.begin_append(%s, %s::text[], %s::text[], %s::text[])",
-                (self._lock_ms, sorted(set(stream_ids)), *_columns(events, 2)),
+                (self.lock_ms, sorted(set(stream_ids)), *_columns(events, 2)),
             )
             for name in sorted(wanted):
                 table = self.tables.table(name)
@@ -116,6 +116,14 @@ class WriteTransaction:
             self.tables.check_writable()
         for name, cursor in rows.items():
             self._take_rows(name, wanted[name], cursor.fetchall())
+
+    def remember(self, heads: Mapping[str, HeadState], rows: Mapping[str, Mapping[Key, Row | None]]) -> None:
+        """Judge on these heads and rows and not on what is there; whoever writes compares them (``quick``)."""
+        self.heads = dict(heads)
+        for name, before in rows.items():
+            self._before[name] = dict(before)
+            kept = {key: row for key, row in before.items() if row is not None}
+            self.rows[name] = Table(self.tables.table(name).spec, kept)
 
     def _take(self, row: tuple[Any, ...]) -> None:
         (
@@ -198,8 +206,8 @@ class WriteTransaction:
                 head.hash = event_hash(header)
                 where = (head.stream_id, head.seq)
                 named = (event.event_id, event.event_type, event.run_id)
-                self._events.append((*where, *named, now, head.tenant, header, head.hash))
-                self._contents += [
+                self.events.append((*where, *named, now, head.tenant, header, head.hash))
+                self.contents += [
                     (*where, number, head.tenant, record) for number, record in enumerate(event.records)
                 ]
                 self.recorded[where[0], event.event_id] = Recorded(
@@ -233,7 +241,7 @@ class WriteTransaction:
     @property
     def dirty(self) -> bool:
         """Whether there is anything to write."""
-        return bool(self.written or self._moved or self._events or self._changed())
+        return bool(self.written or self._moved or self.events or self._changed())
 
     def commit(self) -> None:
         """Write everything and commit. Raises psycopg errors as they are.
@@ -241,19 +249,23 @@ class WriteTransaction:
         COPY has no place in a pipeline, so a batch takes two round trips more and many events take none of their own.
         """
         connection = self.connection
-        copied = len(self._events) >= COPY_EVENTS_MIN
+        copied = len(self.events) >= COPY_EVENTS_MIN
         with connection.pipeline():
             self._write_heads()
             self._record(copied=copied)
             self.flush_rows()
             last = None if copied else run(connection, "COMMIT")
         if last is None:
-            self._copy("event", EVENT_COLUMNS, EVENT_TYPES, self._events)
-            if self._contents:
-                self._copy("event_content", CONTENT_COLUMNS, CONTENT_TYPES, self._contents)
+            self._copy("event", EVENT_COLUMNS, EVENT_TYPES, self.events)
+            if self.contents:
+                self._copy("event_content", CONTENT_COLUMNS, CONTENT_TYPES, self.contents)
             last = run(connection, "COMMIT")
         if last.statusmessage != "COMMIT":
             raise psycopg.OperationalError(f"COMMIT was answered by {last.statusmessage}")
+
+    def rows_before(self) -> Mapping[str, Mapping[Key, Row | None]]:
+        """The rows that were fetched or remembered, as they were before any change."""
+        return self._before
 
     def heads_now(self) -> list[HeadState]:
         """The heads as this transaction leaves them."""
@@ -329,8 +341,8 @@ class WriteTransaction:
         plain = [
             (head.stream_id, head.seq, head.hash) for head in heads if not head.fresh and not head.leased_anew
         ]
-        events = [] if copied else self._events
-        contents = [] if copied else self._contents
+        events = [] if copied else self.events
+        contents = [] if copied else self.contents
         if plain or events or contents:
             types = ("text", "int8", "bytea", *EVENT_TYPES, *CONTENT_TYPES)
             params = (

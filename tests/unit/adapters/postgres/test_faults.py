@@ -232,7 +232,7 @@ def test_a_last_try_that_the_deadline_cuts_short_tells_what_the_ones_before_wait
     def begin(self, *args):
         # The server says of the first try that the lock was not given; the next one's answer does not come in time.
         first = next(firsts, None)
-        monkeypatch.setattr(self, "_lock_ms", first or DEADLINE_S * 1000)
+        monkeypatch.setattr(self, "lock_ms", first or DEADLINE_S * 1000)
         if first is None:
             self.connection.answer_s = 0.2
             glass.run_out()

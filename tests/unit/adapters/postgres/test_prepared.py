@@ -9,6 +9,8 @@ import pytest
 from counterfoil.adapters.postgres.connect import PREPARE_THRESHOLD, BoundedConnection, connect, run
 from counterfoil.adapters.postgres.faults import Verdict, verdict
 from counterfoil.adapters.postgres.place import parse_place
+from counterfoil.store.rows import Column, Put, TableSpec
+from tests.unit.adapters.postgres.conftest import receipt
 
 pytestmark = pytest.mark.postgres
 
@@ -68,3 +70,13 @@ def test_every_function_on_the_way_of_an_append_finds_rows_by_their_keys(ledger)
     )
     assert {name for name, _ in rows} >= {"begin_append", "append_lone", "append_lone_event", "record_events"}
     assert [name for name, settings in rows if "enable_seqscan=off" not in settings] == []
+
+
+def test_a_column_may_be_called_like_a_parameter_of_the_functions(ledger, stream):
+    names = ("gone", "fresh", "changed", "held", "keys", "was", "kept", "missing", "found_rows")
+    odd = TableSpec("odd", (Column("odd_id"), Column("stream_id"), *map(Column, names)), key=("odd_id",))
+    store = ledger.open((odd,))
+    row = {"odd_id": "o", "stream_id": stream.stream_id} | dict.fromkeys(names, "x")
+    for value in ("1", "2", "3"):
+        receipt(store, stream.unit(stream.event(), rows=(Put("odd", row | {"held": value}),)))
+    assert (store.get("odd", ("o",))["held"], store.get("odd", ("o",))["row_version"]) == ("3", 3)
