@@ -27,13 +27,16 @@ LETTERS_MIN: Final = 28
 """A piece of letters alone is opaque from here on: no word of a summary is so long."""
 
 NAME_CHARACTERS_MAX: Final = 96
-TEXT_CHARACTERS_MAX: Final = 4096
-"""Of a longer text only the beginning is looked at and shown; a summary holds far less."""
+TEXT_CHARACTERS_MAX: Final = 512
+"""Of a longer text only the beginning is looked at; a summary shows far less."""
 
-_BREAKS: Final = re.compile(r"\s*\\?[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+\s*")
+EDGE_CHARACTERS: Final = 96
+"""What is left out in front of that end: a secret that the end cuts is not known by its first few characters."""
+
+_BREAKS: Final = re.compile(r"\\?[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
 _INVISIBLE: Final = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180e\u2800\u3164\uffa0")
 
-_PRIVATE_KEY: Final = re.compile(r"-{2,}\s*BEGIN[^-]*-{2,}.*?(?:-{2,}\s*END[^-]*-{2,}|\Z)", re.DOTALL)
+_PRIVATE_KEY: Final = re.compile(r"-{2,8}\s?BEGIN[^-]*-{2,8}.*?(?:-{2,8}\s?END[^-]*-{2,8}|\Z)", re.DOTALL)
 _EMAIL: Final = re.compile(r"[\w.%+\-]+\s?(?:@|\(at\)|\[at\])\s?[\w.\-]+")
 _USER_INFO: Final = re.compile(r"(?<=://)[^\s/@]+@")
 _SCHEME: Final = re.compile(r"\b(bearer|basic|digest|negotiate)[\s:=]+\S+", re.IGNORECASE)
@@ -59,12 +62,14 @@ _DATE: Final = re.compile(r"20[0-9]{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01]
 
 def redact(text: str) -> str:
     """A text as a summary may show it: one line, secrets masked. Takes any text and never fails."""
-    lines = [line for line in _BREAKS.split(_visible(text[:TEXT_CHARACTERS_MAX])) if line]
+    seen = _visible(text[:TEXT_CHARACTERS_MAX])
+    whole = len(text) <= TEXT_CHARACTERS_MAX and len(seen) <= TEXT_CHARACTERS_MAX
+    lines = [line.strip() for line in _BREAKS.split(seen[:TEXT_CHARACTERS_MAX])]
     shown = _masked(" ".join(lines))
     if len(lines) > 1 and (MASK in shown or MASK in _masked("".join(lines))):
         # A line break may have split a secret anywhere, its name included: of such a text nothing is shown.
         return MASK
-    return _SPACE.sub(" ", shown).strip()
+    return _SPACE.sub(" ", shown if whole else shown[:-EDGE_CHARACTERS]).strip()
 
 
 def _masked(text: str) -> str:

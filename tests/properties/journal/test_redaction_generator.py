@@ -5,12 +5,13 @@ from __future__ import annotations
 import random
 import re
 import unicodedata
+from itertools import accumulate
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from counterfoil.journal.grapheme import may_cut
-from counterfoil.journal.redaction import redact, redact_name
+from counterfoil.journal.grapheme import cut_text
+from counterfoil.journal.redaction import TEXT_CHARACTERS_MAX, redact, redact_name
 from counterfoil.journal.summary import SUMMARY_CHARACTERS_MAX, Said, summary
 
 LOWER = "abcdefghijklmnopqrstuvwxyz"
@@ -134,11 +135,45 @@ def test_a_secret_that_stands_where_a_name_belongs_is_masked_too(found):
 
 @settings(max_examples=300, deadline=None)
 @given(st.text(max_size=600), st.integers(0, 3))
-def test_a_summary_is_one_line_of_240_characters_that_ends_between_graphemes(text, gap):
+def test_a_summary_is_one_line_of_at_most_240_characters(text, gap):
     made = summary({"tool": text[:40], "reason": Said(text), "more": Said(text[::-1])}, gap=gap)
     assert len(made) <= SUMMARY_CHARACTERS_MAX
     assert len(made.splitlines()) <= 1
-    assert made == "" or may_cut(made + "x", len(made)) or not made.endswith("\u200d")
+    assert unicodedata.category(made[-1]) != "Cf"
+
+
+@settings(max_examples=300, deadline=None)
+@given(dressed(), st.integers(0, 120), st.sampled_from(["", " and then some more words", "\nmore"]))
+def test_a_secret_that_the_end_of_what_is_looked_at_cuts_is_not_shown(found, before, after):
+    secret, written = found
+    text = "word " * (TEXT_CHARACTERS_MAX // 5) + after
+    place = TEXT_CHARACTERS_MAX - before
+    assert not shows(redact(f"{text[:place]} {written}{text[place:]}"), secret)
+
+
+GRAPHEMES = (
+    *"aé한",
+    "e\u0301",
+    "\U0001f468\u200d\U0001f469\u200d\U0001f467",
+    "\U0001f44d\U0001f3fd",
+    "\U0001f1eb\U0001f1f7",
+    "\u2764\ufe0f",
+    "1\ufe0f\u20e3",
+    "\u0915\u094d\u0937",
+    "\u0e01\u0e33",
+    "\r\n",
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.sampled_from(GRAPHEMES), max_size=40), st.integers(0, 60))
+def test_a_cut_keeps_whole_graphemes(graphemes, size):
+    text = "".join(graphemes)
+    ends = list(accumulate(map(len, graphemes), initial=0))
+    kept = cut_text(text, size)
+    assert text.startswith(kept)
+    assert len(kept) <= size or len(text) <= size
+    assert len(kept) in ends
 
 
 @settings(max_examples=200, deadline=None)
