@@ -42,6 +42,9 @@ INVARIANTS = {
         crash/test_effects_perform.py::test_wherever_perform_stops_the_payment_happens_once_and_the_ledger_knows
         unit/effects/test_perform.py::test_an_intention_stands_before_the_call_and_an_observation_after
         unit/effects/test_store_failures.py::test_nothing_is_sent_when_the_intention_cannot_be_recorded
+        unit/effects/test_ledger_down.py::test_what_touches_anything_is_refused_unless_it_says_otherwise
+        unit/effects/test_lever.py::test_a_held_tool_is_not_called_and_the_refusal_is_on_record
+        unit/runtime/test_cancel.py::test_what_was_intended_at_that_moment_is_recorded_as_never_sent
         unit/effects/test_again.py::test_entering_a_run_again_gives_every_call_its_recorded_outcome_and_records_nothing
         unit/effects/test_again.py::test_a_rejection_is_final
         unit/effects/test_settle.py::test_any_other_settlement_raises_and_is_never_sent_again
@@ -55,6 +58,9 @@ INVARIANTS = {
         crash/test_effects_recover.py::test_wherever_recovery_stops_the_next_one_ends_it_without_a_second_payment
         unit/effects/test_late.py::test_an_answer_after_the_timeout_ends_the_doubt
         unit/effects/test_settle.py::test_the_run_goes_on_with_the_result_that_was_settled
+        unit/effects/test_lever.py::test_a_retry_that_would_end_doubt_is_not_sent_and_the_run_waits
+        unit/reconcile/test_reconcile.py::test_what_differs_or_is_absent_settles_nothing
+        unit/reconcile/test_reconcile.py::test_asked_to_settle_a_review_is_settled_and_other_doubt_ended_in_the_name_of_a_person
         """,
     # What a model sees and what a provider is asked is recorded before it is sent.
     5: """

@@ -13,6 +13,7 @@ from counterfoil.effects.lever import LEVER_GATES, LEVERS
 from counterfoil.errors import EffectHeld, InvalidForm, NotDone, PolicyDenied, RunWaiting
 from tests import running
 from tests.approving import Shop, policy
+from tests.repairing import Bank
 
 
 def declare(fn, name="pay", **more):
@@ -389,3 +390,14 @@ def test_after_a_lever_was_moved_a_run_looks_once(ledger, pay, monkeypatch):
         assert len(reads) == 2
         pay("o-2")
         assert len(reads) == 2
+
+
+def test_a_repair_waits_for_the_release_of_the_tool_that_undoes(ledger):
+    bank = Bank(ledger)
+    refunded = bank.serve()
+    hold(ledger, bank.charge.name)
+    report = ledger.repair(refunded, by="Ines", reason="it was too much")
+    assert report.open
+    assert "EffectHeld" in report.why
+    release(ledger, bank.charge.name)
+    assert ledger.resume_repair(report.repair_id).state == "repaired"
