@@ -9,10 +9,11 @@ from counterfoil.artifacts.rows import FEATURE as ARTIFACTS
 from counterfoil.effects.lever import FEATURE as LEVER
 from counterfoil.effects.rows import FEATURE as EFFECTS
 from counterfoil.effects.shadow import FEATURE as SHADOW
+from counterfoil.keys.rows import FEATURE as KEYS
 from counterfoil.repair.rows import FEATURE as REPAIR
 from counterfoil.runtime.rows import FEATURE as RUNTIME
 from counterfoil.store.rows import Feature, TableSpec
 
-FEATURES: Final[tuple[Feature, ...]] = (RUNTIME, EFFECTS, LEVER, SHADOW, APPROVALS, REPAIR, ARTIFACTS)
+FEATURES: Final[tuple[Feature, ...]] = (RUNTIME, EFFECTS, LEVER, SHADOW, APPROVALS, REPAIR, ARTIFACTS, KEYS)
 
 TABLES: Final[tuple[TableSpec, ...]] = tuple(table for feature in FEATURES for table in feature.tables)

@@ -8,6 +8,7 @@ from typing import Self
 from counterfoil.abc import Clock, Ids, Policy
 from counterfoil.client import rebuilding
 from counterfoil.client.assembling import keys_and_ports
+from counterfoil.client.custody import older_epoch, revived_key
 from counterfoil.client.place import Parts
 from counterfoil.client.ports import LedgerPorts
 from counterfoil.client.streams import SystemStreams
@@ -15,7 +16,7 @@ from counterfoil.core.catalogue import Registry
 from counterfoil.core.genesis import ContentMode
 from counterfoil.core.ids import is_id
 from counterfoil.core.upcast import Upcasts
-from counterfoil.errors import InputError, KeyStoreMissing, KeyWithheld, StoreReadOnly
+from counterfoil.errors import InputError, KeyStoreMissing, KeyStoreStale, KeyWithheld, StoreReadOnly
 from counterfoil.flow.drive import drive
 from counterfoil.keys.keyring import Keyring
 from counterfoil.runtime.heartbeat import Heartbeat
@@ -61,6 +62,7 @@ class Handle:
         self.streams: SystemStreams = SystemStreams(self.ports, self.content)
         self._keys_missing = parts.keys_missing or not self._opens()
         self._withheld: KeyWithheld | None = None
+        self._stale: KeyStoreStale | None = None
         self._begin()
 
     def __repr__(self) -> str:
@@ -79,7 +81,7 @@ class Handle:
     @property
     def read_only(self) -> bool:
         """Whether nothing can be written with this handle."""
-        return self._parts.read_only or self._keys_missing
+        return self._parts.read_only or self._keys_missing or self._stale is not None
 
     def close(self) -> None:
         """Finish what is queued and release the files; idempotent. Open runs keep their leases until they expire."""
@@ -100,13 +102,15 @@ class Handle:
     # ---- inside ----
 
     def check_writable(self) -> None:
-        """Raise ``KeyStoreMissing`` or ``StoreReadOnly`` when this handle cannot write."""
+        """Raise ``KeyStoreMissing``, ``KeyStoreStale`` or ``StoreReadOnly`` when this handle cannot write."""
         if self._keys_missing:
             raise KeyStoreMissing(
                 f"the key store of {self.place} is not found, so nothing can be written",
                 hint="put keys.db and kek/ back beside ledger.db, from their own backup; nothing new is made silently",
                 place=self.place,
             )
+        if self._stale is not None:
+            raise KeyStoreStale(self._stale.message, hint=self._stale.hint, **self._stale.fields)
         if self._parts.read_only:
             raise StoreReadOnly(
                 f"{self.place} was opened for reading", hint="open it without read_only", place=self.place
@@ -165,5 +169,10 @@ class Handle:
                 raise
             # Reading goes on without content and without names, as it does without a key store (DESIGN 2.9).
             self._withheld = withheld
-        if not self._parts.read_only and rebuilding.stale_tables(self.store):
-            rebuilding.rebuild(self.ports, self.content)
+        if self._parts.read_only:
+            return
+        self._stale = older_epoch(self.ports, self.streams.id_of("keys"), self.place)
+        if self._stale is None:
+            if rebuilding.stale_tables(self.store):
+                rebuilding.rebuild(self.ports, self.content)
+            self._stale = revived_key(self.ports, self.place)

@@ -85,6 +85,13 @@ class KeyStoreMissing(AccessError):
     default_hint = "put keys.db and kek/ back beside the ledger; nothing new is created silently"
 
 
+class KeyStoreStale(AccessError):
+    """The key store is older than the ledger, or holds a destroyed key: read with it, and write nothing (FORMAT 12)."""
+
+    code = "key_store_stale"
+    default_hint = "put the newest backup of the key store back; reading goes on"
+
+
 class KeyMissing(AccessError):
     """A data key is absent and no certificate says why (FORMAT 12)."""
 
