@@ -57,7 +57,7 @@ _SPACE: Final = re.compile(r"\s+")
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/-]*").fullmatch
 _VERSIONED: Final = re.compile(r"[A-Za-z]*[0-9]{1,4}[A-Za-z]{0,3}").fullmatch
 _PARTS: Final = re.compile(r"[^A-Za-z0-9]+")
-_DATE: Final = re.compile(r"20[0-9]{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])").fullmatch
+_DATES: Final = re.compile(r"(?<!\d)20[0-9]{2}-?(?:0[1-9]|1[0-2])-?(?:0[1-9]|[12][0-9]|3[01])(?!\d)")
 
 
 def redact(text: str) -> str:
@@ -92,9 +92,9 @@ def redact_name(name: str) -> str:
     """
     if len(name) > NAME_CHARACTERS_MAX or _PLAIN_NAME(name) is None:
         return redact(name)
-    long = (_PARTS.sub("", run) for run in _DIGITS.findall(name))
-    shaped = _KEY_SHAPES.search(name) or _ASSIGNED.search(name) or _SCHEME.search(name)
-    if shaped or not all(map(_DATE, long)) or not all(map(_is_word, _PARTS.split(name))):
+    undated = _DATES.sub("", name)
+    shaped = any(shape.search(undated) for shape in (_KEY_SHAPES, _ASSIGNED, _SCHEME, _DIGITS))
+    if shaped or not all(map(_is_word, _PARTS.split(name))):
         return redact(name)
     return name
 
@@ -135,7 +135,7 @@ def _is_opaque(piece: str) -> bool:
 def _is_word(piece: str) -> bool:
     """Whether a piece of a name reads as a word, a version or a date."""
     if piece.isdigit():
-        return len(piece) < DIGITS_MIN or _DATE(piece) is not None
+        return len(piece) < DIGITS_MIN or _DATES.fullmatch(piece) is not None
     if piece.isalpha() or not piece:
         return not _is_opaque(piece)
     return len(piece) <= 12 and _VERSIONED(piece) is not None

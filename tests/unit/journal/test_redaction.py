@@ -38,6 +38,7 @@ KEPT = (
     "payment.refund",
     "mcp__github__create_issue",
     "claude-3-5-sonnet-20241022",
+    "claude-haiku-4-5-20251001",
     "gpt-4o-2024-08-06",
     "anthropic/claude-opus-4-1",
     "llama3.1:70b-instruct-q4_K_M",
