@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from contextlib import suppress
 
 import pytest
 
-from counterfoil.effects import by_key, effect
-from counterfoil.errors import EffectHeld, RunClosed, RunEnded, RunStopped
+from counterfoil.effects import by_key, by_review, effect
+from counterfoil.errors import EffectHeld, RunClosed, RunEnded, RunStopped, RunWaiting
+from counterfoil.reconcile.book import Columns
 from counterfoil.testing import crash
 from counterfoil.testing.provider import FakeProvider
 
@@ -75,6 +77,41 @@ class Cancelled(Stopped):
         assert len(list(ledger.events("case", types={"run.cancel_requested"}))) == 1
         assert len(list(ledger.events("case", types={"run.finished"}))) == 1
         assert self.provider.booked() <= 1
+
+
+class Reconciled(Stopped):
+    """Doubt that a provider's book ends: by the worker's own side, wherever it dies, and by whoever comes after it."""
+
+    def prepare(self, world):
+        @effect("pay", version="1", touches={"money"}, key=lambda order: f"pay:{order}", doubt=by_review())
+        def pay(order: str):
+            raise ConnectionError("sent, or not?")
+
+        self.pay = pay
+
+    def work(self, ledger):
+        with suppress(RunWaiting), self.run(ledger) as run:
+            self.pay("o-1")
+            run.finish("done")
+        self.reconcile(ledger)
+
+    def reconcile(self, ledger):
+        book = io.BytesIO(b"key\npay:o-1\n")
+        ledger.reconcile("pay", book, Columns(key="key"), settle=True, by="Ines")
+
+    def recover(self, ledger):
+        self.reconcile(ledger)
+
+    def check(self, world, ledger):
+        (row,) = ledger.effects()
+        assert (row["state"], row["outcome"]) in (("settled", "succeeded"), ("succeeded", "succeeded"))
+        ended = {"effect.settled", "effect.late_observed"}
+        assert len(list(ledger.events("case", types=ended))) == 1
+
+
+def test_wherever_reconciling_stops_the_book_ends_the_doubt_once():
+    matrix = crash.run_matrix(Reconciled)
+    assert "append effect.settled" in {point.what for point in matrix.points}
 
 
 @pytest.mark.parametrize("kind", [Held, Cancelled])
