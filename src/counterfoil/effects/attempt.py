@@ -78,6 +78,8 @@ class Work:
     intended_event_id: str = ""
     deadline_ms: int = 0
     lookups: int = 0
+    schema: str | None = None
+    """Digest of the schema that a recorded intention was made for; None for one of this entry."""
     occurrence: Occurrence | None = None
     takes_over: str | None = None
     permit: Permit = UNASKED
@@ -102,6 +104,15 @@ class Work:
         Raises InputError when the record cannot be read back with today's classes.
         """
         return cast("dict[str, Any]", from_json(dict(self.recorded), "arguments"))
+
+    @property
+    def schema_changed(self) -> bool:
+        """Whether the tool takes other arguments today than those that were recorded with the intention.
+
+        Sending them again under the same key would be another request than the first (seed 004, a changed schema).
+        """
+        parameters = self.tool.parameters
+        return self.schema not in (None, parameters.schema) or not parameters.accepts(self.recorded)
 
     @property
     def latest(self) -> events.Attempt:
@@ -193,6 +204,7 @@ def _intention(work: Work) -> events.Intention:
         tool=tool.name,
         tool_version=tool.version,
         schema=tool.parameters.schema,
+        identity=tool.identity,
         doubt=work.doubt,
         touches=tool.touches,
         arguments=work.recorded,

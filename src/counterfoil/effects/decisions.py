@@ -162,7 +162,7 @@ class Decisions:
             return business_identity(index, key, arguments)
         place = content.get("occurrence")
         occurrence = None if place is None else (place["path"], place["number"])
-        return run_identity(index, self._scope.run_id, tool.name, arguments, occurrence)
+        return run_identity(index, self._scope.run_id, tool.name, arguments, occurrence, tool.identity)
 
     @property
     def constrained(self) -> list[Constrained]:

@@ -41,6 +41,8 @@ class Intention:
     idempotency_key: str
     binding: str
     occurrence: Occurrence | None = None
+    identity: tuple[str, ...] | None = None
+    """The arguments that the call is known by, where they are not all."""
     takes_over: str | None = None
     approval_id: str | None = None
     proposed: Mapping[str, Any] | None = None
@@ -102,6 +104,8 @@ def intended(by: Writes, effect_id: str, attempt: int, deadline_ms: int, what: I
         content["target"] = {"touches": list(what.touches)}
     if what.occurrence is not None:
         content["occurrence"] = {"path": what.occurrence[0], "number": what.occurrence[1]}
+    if what.identity is not None:
+        content["identity"] = list(what.identity)
     if what.takes_over is not None:
         content["takes_over"] = what.takes_over
     if what.proposed is not None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from counterfoil.core import canonical
 from counterfoil.core.frozen import frozen
 from counterfoil.core.keyed import KeyMaterial
-from counterfoil.core.values import comparable
+from counterfoil.core.values import comparable, to_json
 from counterfoil.store.rows import Index
 
 Occurrence = tuple[str, int]
@@ -28,15 +29,31 @@ def business_identity(index: Index, key: str, arguments: Mapping[str, Any]) -> I
     return Identity(index("effect", key), index("arguments", _text(comparable(arguments))))
 
 
+def content_key(tool: str, arguments: Mapping[str, Any]) -> str:
+    """A business key made of all arguments: one effect per tenant and content, however often and wherever called.
+
+    A plain digest, so it stands only where the arguments do, and at the provider who gets both (FORMAT 8).
+    """
+    text = canonical.encode(comparable(to_json(dict(arguments), "arguments")))
+    return f"{tool}:{hashlib.sha256(text).hexdigest()}"
+
+
 def run_identity(
-    index: Index, run_id: str, tool: str, arguments: Mapping[str, Any], occurrence: Occurrence | None = None
+    index: Index,
+    run_id: str,
+    tool: str,
+    arguments: Mapping[str, Any],
+    occurrence: Occurrence | None = None,
+    only: Collection[str] | None = None,
 ) -> Identity:
-    """One effect per run, tool and arguments; with ``occurrence`` one for each call (DESIGN 7).
+    """One effect per run, tool and arguments, or those of them in ``only``; with ``occurrence`` one for each call.
 
     The tool's version is no part of it: a new version does not make a new effect of the same call.
     """
     plain = comparable(arguments)
     named: list[Any] = [run_id, tool, plain]
+    if only is not None:
+        named = [run_id, tool, {name: plain[name] for name in only if name in plain}, sorted(only)]
     if occurrence is not None:
         named += [occurrence[0], occurrence[1]]
     return Identity(index("effect-auto", _text(named)), index("arguments", _text(plain)))
@@ -66,6 +83,7 @@ def recorded_identity(
         tool,
         arguments,
         None if occurrence is None else (occurrence["path"], occurrence["number"]),
+        content.get("identity"),
     )
 
 

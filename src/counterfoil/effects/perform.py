@@ -165,11 +165,11 @@ def _validated(scope: RunScope, tool: Tool[..., Any], arguments: Mapping[str, An
     if key is not None:
         identity = business_identity(index, key, recorded)
     else:
-        identity = run_identity(index, scope.run_id, tool.name, recorded)
+        identity = run_identity(index, scope.run_id, tool.name, recorded, None, tool.identity)
         if tool.each_call_its_own:
             path = step_path()
             occurrence = (path, scope.occurrence(tool.name, identity.arguments_index, path))
-            identity = run_identity(index, scope.run_id, tool.name, recorded, occurrence)
+            identity = run_identity(index, scope.run_id, tool.name, recorded, occurrence, tool.identity)
     number = scope.occurrence("effect", identity.key_index, "")
     past, decisions = scope.part(Past), scope.part(Decisions)
     return Asked(
@@ -413,6 +413,7 @@ def _taken_up(asked: Asked, effect: Standing) -> Work:
         intended_event_id=effect.intended_event_id,
         deadline_ms=effect.deadline_ms or 0,
         lookups=effect.lookups,
+        schema=effect.schema,
         began_ms=effect.intended_at_ms,
     )
 

@@ -101,7 +101,7 @@ def retry_effect(row: Row, tool: Tool[..., Any] | None, scope: RunScope, *, ende
         work = _work(scope, effect, tool, content, intended.data)
     except InputError:
         return (yield from _give_up(scope, effect, "SchemaChanged", "its arguments cannot be read back"))
-    if not tool.parameters.accepts(work.recorded):
+    if work.schema_changed:
         return (
             yield from _give_up(scope, effect, "SchemaChanged", "its arguments do not fit the tool any more")
         )
@@ -173,6 +173,7 @@ def _work(
         intended_event_id=effect.intended_event_id,
         deadline_ms=effect.deadline_ms or 0,
         lookups=effect.lookups,
+        schema=effect.schema,
         began_ms=effect.intended_at_ms,
         permit=Permit(effect.effect_id, data.get("approval_id"), proposed=content.get("proposed")),
         compensates=data.get("compensates"),

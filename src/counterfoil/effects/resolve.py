@@ -116,9 +116,7 @@ def _possible(work: Work, step: AskHuman | Leave | WaitUntil | LookUp | SendAgai
         case LookUp():
             able = work.tool.doubt.lookup is not None
         case SendAgain():
-            able = parameters.accepts(work.recorded) and (
-                work.doubt not in RESTS_ON_KEY or parameters.takes_key
-            )
+            able = not work.schema_changed and (work.doubt not in RESTS_ON_KEY or parameters.takes_key)
         case _:
             return step
     return step if able and _readable(work) else AskHuman("schema_changed")
@@ -251,7 +249,16 @@ def _why(case: Case, news: tuple[Draft, ...]) -> str:
 
 
 def _ask_human(work: Work, case: Case, cause: ReviewCause, news: tuple[Draft, ...]) -> Flow[Parked]:
-    known = {"attempts": case.attempt, "lookups": case.lookups, "last_answer": case.answer}
+    known: dict[str, Any] = {
+        "attempts": case.attempt,
+        "lookups": case.lookups,
+        "last_answer": case.answer,
+    }
+    if cause == "schema_changed":
+        parameters = work.tool.parameters
+        known["schema"] = {"recorded": work.schema, "now": parameters.schema}
+        known["tool_version_now"] = work.tool.version
+        known["arguments"] = parameters.unfit(work.recorded)
     yield from record(work, (*news, events.review_requested(work.scope, work.latest, cause, known)))
     return Parked("review", review_of(work.effect_id), f"a human is asked how it ended ({cause})")
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from counterfoil.core import canonical
+from counterfoil.effects.schema import argument_schema, digest_of
 from counterfoil.errors import ToolInvalid
 
 KEY_PARAMETER: Final = "idempotency_key"
@@ -24,19 +23,22 @@ class Parameters:
     """
 
     __slots__ = (
+        "_declared",
         "_defaults",
+        "_digest",
+        "_fn",
         "_known",
         "_names",
+        "_own",
         "_positional",
         "_required",
         "open_ended",
-        "schema",
         "shown",
         "takes_key",
         "whole",
     )
 
-    def __init__(self, fn: Callable[..., Any], tool: str) -> None:
+    def __init__(self, fn: Callable[..., Any], tool: str, schema: Mapping[str, Any] | None = None) -> None:
         self.whole: inspect.Signature = inspect.signature(fn)
         parameters = list(self.whole.parameters.values())
         _check_kinds(parameters, tool)
@@ -50,7 +52,10 @@ class Parameters:
         self._positional = tuple(p.name for p in named if p.kind is p.POSITIONAL_OR_KEYWORD)
         self._defaults = {p.name: p.default for p in named if p.default is not p.empty}
         self._required = self._known - self._defaults.keys()
-        self.schema: str = _schema(own)
+        self._fn = fn
+        self._own = own
+        self._declared: Mapping[str, Any] | None = schema
+        self._digest: str | None = None if schema is None else digest_of(schema)
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any], tool: str) -> dict[str, Any]:
         """The arguments by name, defaults applied, in the order of declaration.
@@ -81,6 +86,20 @@ class Parameters:
         return "its arguments do not fit"
 
     @property
+    def described(self) -> Mapping[str, Any]:
+        """The JSON schema of the arguments: the declared one, or that of the type hints, read on first use."""
+        if self._declared is None:
+            self._declared = argument_schema(self._fn, self._own)
+        return self._declared
+
+    @property
+    def schema(self) -> str:
+        """SHA-256 of the schema: what recorded arguments were made for."""
+        if self._digest is None:
+            self._digest = digest_of(self.described)
+        return self._digest
+
+    @property
     def offered(self) -> frozenset[str] | None:
         """Names that a lookup may ask for beside its own; None if the tool takes any (``**rest``)."""
         return None if self.open_ended else self._known
@@ -94,6 +113,12 @@ class Parameters:
         """Whether recorded arguments still fit the function (a tool's schema may have changed since)."""
         names = arguments.keys()
         return self._required <= names and (self.open_ended or names <= self._known)
+
+    def unfit(self, arguments: Mapping[str, Any]) -> dict[str, list[str]]:
+        """What keeps recorded arguments from fitting, by name: those missing, and those that are not taken any more."""
+        names = arguments.keys()
+        strange = set() if self.open_ended else names - self._known
+        return {"missing": sorted(self._required - names), "not_taken": sorted(strange)}
 
     def arguments_for_call(self, arguments: Mapping[str, Any], key: str) -> dict[str, Any]:
         """The keyword arguments the tool's function is called with."""
@@ -140,14 +165,3 @@ def _check_kinds(parameters: Sequence[inspect.Parameter], tool: str) -> None:
                 hint="give every parameter a name; collect many values in one list",
                 tool=tool,
             )
-
-
-def _schema(parameters: Sequence[inspect.Parameter]) -> str:
-    """SHA-256 over names, kinds and whether there is a default: what recorded arguments must still fit.
-
-    Annotations are left out: the same source text reads differently on different Python versions.
-    """
-    shape = [
-        {"kind": p.kind.name.lower(), "name": p.name, "required": p.default is p.empty} for p in parameters
-    ]
-    return hashlib.sha256(canonical.encode(shape)).hexdigest()

@@ -34,6 +34,7 @@ class Standing(_Typed):
     stream_id: str
     run_id: str
     tool: str
+    schema: str | None
     doubt: DoubtKind
     state: EffectState
     outcome: str | None

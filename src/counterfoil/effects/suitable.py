@@ -39,6 +39,22 @@ def unfit(fn: Callable[..., Any]) -> str | None:
     return None
 
 
+def checked_identity(names: Any, parameters: Parameters, tool: str, key: object) -> tuple[str, ...] | None:
+    """The arguments that make the identity of a call without a key. Raises ToolInvalid for what is none of them."""
+    if names is None:
+        return None
+    given = (names,) if isinstance(names, str) else tuple(names)
+    offered = parameters.offered
+    unknown = [name for name in given if offered is not None and name not in offered]
+    if key is not None:
+        problem = "a business key is the whole identity: leave identity out, or the key"
+    elif not given or unknown:
+        problem = f"identity names parameters of the tool, not {', '.join(map(str, unknown)) or 'nothing'}"
+    else:
+        return tuple(sorted(set(given)))
+    raise ToolInvalid(f"tool {tool} cannot be declared: {problem}", tool=tool)
+
+
 def check_key_arrives(name: str, doubt: DoubtRule, parameters: Parameters) -> None:
     """Refuse a doubt rule that rests on a key which the tool never gets. Raises ToolInvalid.
 

@@ -8,17 +8,18 @@ import inspect
 import itertools
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Generic, ParamSpec, TypeVar, cast, overload
+from typing import Any, Final, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
 from counterfoil.artifacts.handle import Artifact
 from counterfoil.core.forms import is_label
 from counterfoil.effects.compensation import Compensate, Compensation, PlannedCall
 from counterfoil.effects.doubt import DoubtRule
 from counterfoil.effects.handle import Handle
+from counterfoil.effects.identity import content_key
 from counterfoil.effects.registry import register
 from counterfoil.effects.retry import Retry, policies_of
 from counterfoil.effects.signature import KEY_PARAMETER, Parameters, check_takes, chosen
-from counterfoil.effects.suitable import check_key_arrives, unfit
+from counterfoil.effects.suitable import check_key_arrives, checked_identity, unfit
 from counterfoil.effects.unrecorded import LedgerDown, ledger_down_of, perform_or_call
 from counterfoil.errors import ToolInvalid
 from counterfoil.errors.base import text_of
@@ -51,13 +52,15 @@ class Tool(Generic[P, R_co]):
         name: str,
         version: str,
         touches: Collection[str],
-        key: Callable[..., str] | None,
+        key: Callable[..., str] | Literal["content"] | None,
         doubt: DoubtRule,
         timeout_s: float,
         repeatable: bool,
         provider_id: Callable[[Any], str | None] | None,
         artifacts: Callable[..., Iterable[Path | bytes | Artifact]] | None = None,
         retry: Retry | Sequence[Retry] | None = None,
+        identity: Collection[str] | None = None,
+        schema: Mapping[str, Any] | None = None,
         compensate: Tool[..., Any] | Compensate | None = None,
         irreversible: str | None = None,
         when_ledger_down: LedgerDown | None = None,
@@ -75,7 +78,8 @@ class Tool(Generic[P, R_co]):
         )
         self.retry: tuple[Retry, ...] = policies_of(retry, name, any_error=doubt.kind == "repeat")
         self.asynchronous: bool = inspect.iscoroutinefunction(self.fn)
-        self.parameters: Parameters = Parameters(fn, name)
+        self.parameters: Parameters = Parameters(fn, name, schema)
+        self.identity: tuple[str, ...] | None = checked_identity(identity, self.parameters, name, key)
         check_key_arrives(name, doubt, self.parameters)
         self._key = key
         self._provider_id = provider_id
@@ -84,7 +88,7 @@ class Tool(Generic[P, R_co]):
         self._artifacts_take = (
             None if artifacts is None else check_takes(artifacts, offered, "artifacts", name)
         )
-        self._key_takes = None if key is None else check_takes(key, offered, "key", name)
+        self._key_takes = check_takes(key, offered, "key", name) if callable(key) else None
         self._lookup_takes = self._checked_lookup(offered)
         self.compensation: Compensation | None = (
             None if compensate is None else Compensation(compensate, self.parameters, name)
@@ -118,6 +122,12 @@ class Tool(Generic[P, R_co]):
             for name in ("__code__", "__defaults__", "__kwdefaults__"):
                 looks[name] = getattr(fn, name, None)
         vars(self).update(looks)
+
+    @property
+    def description(self) -> str:
+        """The first paragraph of the function's docstring, on one line."""
+        text = inspect.getdoc(self.fn) or ""
+        return " ".join(text.split("\n\n")[0].split())
 
     def __repr__(self) -> str:
         return f"<tool {self.name} {self.version}>"
@@ -203,10 +213,21 @@ class Tool(Generic[P, R_co]):
         """Whether every occurrence is an effect of its own rather than a repetition of the first."""
         return self.repeatable or self.doubt.kind == "repeat"
 
+    @property
+    def known_by(self) -> Literal["key", "content", "each_call", "identity", "arguments"]:
+        """What tells its calls apart: a business key, all arguments in the tenant, every call, or arguments in a run."""
+        if self._key is not None:
+            return "content" if isinstance(self._key, str) else "key"
+        if self.each_call_its_own:
+            return "each_call"
+        return "arguments" if self.identity is None else "identity"
+
     def key_of(self, arguments: Mapping[str, Any]) -> str | None:
         """The business key of a call with these arguments, or None. Raises ToolInvalid when it is no usable text."""
         if self._key is None:
             return None
+        if isinstance(self._key, str):
+            return content_key(self.name, arguments)
         key: Any = self._key(**chosen(arguments, self._key_takes))
         if not isinstance(key, str) or not 0 < len(key) <= KEY_CHARACTERS_MAX:
             raise ToolInvalid(
@@ -258,12 +279,14 @@ def effect(
     version: str,
     touches: Collection[str],
     doubt: DoubtRule,
-    key: Callable[..., str] | None = None,
+    key: Callable[..., str] | Literal["content"] | None = None,
     timeout_s: float = 30,
     repeatable: bool = False,
     provider_id: Callable[[Any], str | None] | None = None,
     artifacts: Callable[..., Iterable[Path | bytes | Artifact]] | None = None,
     retry: Retry | Sequence[Retry] | None = None,
+    identity: Collection[str] | None = None,
+    schema: Mapping[str, Any] | None = None,
     compensate: Tool[..., Any] | Compensate | None = None,
     irreversible: str | None = None,
     when_ledger_down: LedgerDown | None = None,
@@ -276,7 +299,10 @@ def effect(
     one effect, and a second call gets its recorded outcome unless ``repeatable``. ``timeout_s`` bounds one attempt in
     seconds. ``provider_id(result)`` picks the provider's own id out of the result. ``artifacts(**arguments)`` names the
     files, or gives the bytes or artifacts, that the call refers to: an approval does not hold for others. ``retry`` says which
-    confirmed failures are tried again (:class:`counterfoil.effects.Retry`, or several). ``compensate`` is the tool
+    confirmed failures are tried again (:class:`counterfoil.effects.Retry`, or several).
+    ``identity`` names the arguments by which calls of one run without a key are told apart; other values of the rest are
+    a conflict. ``key="content"`` makes the key of all arguments. ``schema`` is the JSON schema of the arguments, made of
+    the type hints unless given. ``compensate`` is the tool
     that undoes a call, given the arguments of the same names, or a function of the arguments and the ``result`` that
     plans calls with ``tool.later(…)``; ``irreversible`` says in a sentence what nothing can undo. ``when_ledger_down``
     is ``refuse``, or ``call`` to be called also when the ledger cannot record it; what touches nothing is, unless declared
@@ -303,6 +329,8 @@ def effect(
             provider_id=provider_id,
             artifacts=artifacts,
             retry=retry,
+            identity=identity,
+            schema=schema,
             compensate=compensate,
             irreversible=irreversible,
             when_ledger_down=when_ledger_down,
@@ -313,9 +341,7 @@ def effect(
     return declare
 
 
-def _check(
-    fn: Any, name: Any, version: Any, touches: Any, key: Callable[..., str] | None, doubt: Any, timeout_s: Any
-) -> None:
+def _check(fn: Any, name: Any, version: Any, touches: Any, key: Any, doubt: Any, timeout_s: Any) -> None:
     """Refuse a wrong declaration. Taken as anything: not everybody who declares a tool runs a type checker."""
     problem = None
     if not callable(fn) or isinstance(fn, Tool | type):
@@ -326,6 +352,8 @@ def _check(
         problem = "a tool's name and version are labels: letters, digits and _.:/+-, at most 128"
     elif isinstance(touches, str) or not TOUCHES.issuperset(touches):
         problem = f"touches is a set of {', '.join(sorted(TOUCHES))}"
+    elif key is not None and key != "content" and not callable(key):
+        problem = 'key is a function of the arguments, or "content"'
     elif not isinstance(doubt, DoubtRule):
         problem = "doubt is by_key(), by_lookup(fn), by_repeating() or by_review()"
     elif isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float) or not 0 < timeout_s <= 86_400:

@@ -88,7 +88,8 @@ def test_the_schema_tells_when_recorded_arguments_may_not_fit_any_more():
     def annotated(order: str, line: int = 7, *, amount: str = "0", idempotency_key: str = ""): ...
 
     assert parameters(renamed).schema != parameters().schema
-    assert parameters(annotated).schema == parameters().schema
+    assert parameters(annotated).schema != parameters().schema
+    assert parameters(refund).schema == parameters().schema
 
 
 @pytest.mark.parametrize(

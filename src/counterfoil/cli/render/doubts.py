@@ -27,7 +27,7 @@ CAUSES: Final[Mapping[str, str]] = {
     "absent": "the provider does not know it, and sending again is not allowed",
     "cannot_tell": "the provider cannot tell",
     "contradicted": "what was found differs from what was recorded",
-    "schema_changed": "today's tool does not take the recorded arguments",
+    "schema_changed": "the tool takes other arguments today than those that were recorded",
     "key_missing": "the recorded arguments cannot be opened",
     "policy": "a policy asks for it",
 }
