@@ -24,7 +24,7 @@ class NoRecorder(TurnRecorder):
     enabled = False
 
     def __init__(self) -> None:
-        self._committed = False
+        self._to_commit = [None]
 
     def __repr__(self) -> str:
         return "<Turn, not journaled>"

@@ -93,7 +93,8 @@ class TurnRecorder:
 
     def __init__(self, place: TurnPlace) -> None:
         self._place = place
-        self._committed = False
+        # One token for each COMMIT that is still to come: taking it is one step, for threads and for the collector.
+        self._to_commit = [None]
         self._streamed = False
         self._answer: Any = None
         self._tokens: list[Token[TurnRecorder | None]] = []
@@ -109,7 +110,7 @@ class TurnRecorder:
     @property
     def committed(self) -> bool:
         """Whether the turn's COMMIT was handed over."""
-        return self._committed
+        return not self._to_commit
 
     # ---- the block ----
 
@@ -202,15 +203,17 @@ class TurnRecorder:
 
     def commit(self, status: str = COMPLETED, answer: Any = None) -> None:
         """End the turn, once: ``completed``, ``error:…``, ``cancelled`` or ``refused``. Later calls change nothing."""
-        if self._committed:
+        try:
+            self._to_commit.pop()
+        except IndexError:
             return
-        self._committed = True
         self._write("COMMIT", {"status": _status(status)}, payload=answer)
 
     def failed_over(self, error: BaseException, message: Any, *, attempt: int = 2) -> None:
         """The turn runs again on the next provider: the first attempt ends with its error, and another INTAKE follows."""
         self.commit(status_of(error))
-        self._committed = self._streamed = False
+        self._to_commit.append(None)
+        self._streamed = False
         self.intake(message, attempt=attempt)
 
     # ---- around code ----

@@ -56,7 +56,8 @@ class TurnLane:
 
     def __init__(self) -> None:
         self.context: contextvars.Context = contextvars.copy_context()
-        self._lock = threading.Lock()
+        # Entered again when the collector, in the middle of it, ends a stream that somebody let go of.
+        self._lock = threading.RLock()
         self._dropped = 0
         self._failed = 0
 
@@ -109,10 +110,12 @@ class JournalWriter:
 
     def _begin(self) -> None:
         self._queue: deque[_Queued] = deque()
-        lock = threading.Lock()
+        # Entered again as a lane's is: a stream's end comes wherever the collector happens to run.
+        lock = threading.RLock()
         self._more = threading.Condition(lock)
         self._done = threading.Condition(lock)
         self._working = False
+        self._worker = 0
         self._closed = False
         self._taken = 0
         self._given = 0
@@ -124,7 +127,7 @@ class JournalWriter:
                 self._queue.append((lane, note, lane.take_dropped()))
                 self._given += 1
                 self._wake()
-                if self._patience_s:
+                if self._patience_s and threading.get_ident() != self._worker:
                     mine = self._given
                     self._done.wait_for(lambda: self._taken >= mine, self._patience_s)
                 return True
@@ -162,6 +165,7 @@ class JournalWriter:
 
     def _work(self) -> None:
         """Write until nothing has come for a while; the next event begins a new thread."""
+        self._worker = threading.get_ident()
         while True:
             with self._more:
                 if not self._queue and not self._closed:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import threading
 
 import pytest
 
@@ -74,6 +75,24 @@ def test_a_turn_commits_once():
         turn.commit("refused")
         turn.commit("completed")
     assert stages(written(made, turn.turn_id)) == ["INTAKE", "COMMIT status=refused"]
+
+
+def test_of_many_threads_that_commit_one_turn_one_does():
+    made = journals()
+    turn = made.begin("support")
+    gate = threading.Barrier(8)
+
+    def work():
+        gate.wait(60)
+        turn.commit()
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert stages(written(made, turn.turn_id)) == ["INTAKE", "COMMIT status=completed"]
+    assert turn.committed
 
 
 def test_a_status_that_is_none_of_the_four_is_an_errors():

@@ -130,6 +130,37 @@ def test_a_synchronous_event_waits_for_a_slow_journal_no_longer_than_its_patienc
     assert stages(events(writer)) == ["GUARD guard=a"]
 
 
+def test_an_event_that_comes_while_one_is_handed_over_on_the_same_thread_is_written_too():
+    """As when the collector ends a stream just then."""
+    writer = JournalWriter(MemoryJournal())
+
+    class Interrupted(TurnLane):
+        def take_dropped(self):
+            if not self.__dict__.setdefault("done", []):
+                self.__dict__["done"].append(True)
+                put(writer, TurnLane(), "guard=collected", turn_id=OTHER)
+            return super().take_dropped()
+
+    put(writer, Interrupted(), "guard=a")
+    assert stages(events(writer)) == ["GUARD guard=a"]
+    assert stages(events(writer, OTHER)) == ["GUARD guard=collected"]
+
+
+def test_a_synchronous_event_of_the_writing_thread_itself_is_not_waited_for():
+    journal = MemoryJournal()
+    writer = JournalWriter(journal, synchronous=True, synchronous_s=3600)
+    real = journal.append
+
+    def append(notes):
+        if notes[0].turn_id == TURN:
+            put(writer, TurnLane(), "guard=collected", turn_id=OTHER)
+        return real(notes)
+
+    journal.append = append
+    put(writer, TurnLane(), "guard=a")
+    assert stages(events(writer, OTHER)) == ["GUARD guard=collected"]
+
+
 def test_a_flush_that_takes_too_long_says_so():
     journal = Gated()
     writer = JournalWriter(journal)
