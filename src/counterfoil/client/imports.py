@@ -16,6 +16,7 @@ from counterfoil.store.unit import Receipt
 
 if TYPE_CHECKING:
     from counterfoil.client.ledger import Ledger
+    from counterfoil.client.ports import LedgerPorts
 
 TRIES_MAX: Final = 8
 
@@ -30,10 +31,15 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class ImportedConversation:
-    """A conversation that an import writes to, with its stream key's material."""
+    """A conversation that an import writes to."""
 
     stream_id: str
-    material: KeyMaterial
+    ports: LedgerPorts
+
+    @property
+    def material(self) -> KeyMaterial:
+        """Its stream key's material; not held here, however long the import takes (FORMAT 11)."""
+        return self.ports.material(self.stream_id)
 
 
 class LedgerImports:
@@ -46,7 +52,7 @@ class LedgerImports:
     def conversation(self, name: str, agent: str) -> ImportedConversation:
         """The conversation of this name, opened with origin ``import`` if there is none."""
         stream_id = drive(open_conversation(self._ports, name, agent, "import"), self._ports)
-        return ImportedConversation(stream_id, self._ports.material(stream_id))
+        return ImportedConversation(stream_id, self._ports)
 
     def append(self, conversation: ImportedConversation, drafts: Sequence[Draft]) -> list[Placed]:
         """Record, in one unit, the drafts whose id the stream does not hold; one answer for each draft in order."""

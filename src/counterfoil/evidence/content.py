@@ -162,8 +162,9 @@ class Records:
 
 
 class StreamKeys:
-    """The keys that one stream names, each looked up once; one that is gone or damaged is named once.
+    """The keys that one stream names; one that is gone or damaged is looked up and named once.
 
+    Those at hand are kept by the keyring alone, which forgets them in time however long the walk is (FORMAT 11).
     ``named`` collects the ids of keys that were named, for the check of the key store itself.
     """
 
@@ -180,7 +181,7 @@ class StreamKeys:
         self._certificates = certificates
         self._collector = collector
         self._named = named
-        self._materials: dict[str, KeyMaterial | None] = {}
+        self._absent: set[str] = set()
         self._reasons: dict[str, str] = {}
 
     def open(
@@ -195,7 +196,7 @@ class StreamKeys:
         """Open one record: None if its content is the one committed to, "" without its key, else what is wrong."""
         mode = self.genesis.content
         key_id = key_id or self.genesis.key
-        material = self._materials.get(key_id) or self.material(key_id, sequence)
+        material = self.material(key_id, sequence)
         if material is None and mode == "sealed":
             reason = self._reasons.get(key_id)
             if reason is not None:
@@ -209,9 +210,12 @@ class StreamKeys:
 
     def material(self, key_id: str, sequence: int) -> KeyMaterial | None:
         """The key's material, or None where there is none at hand; ``sequence`` is the event that asks for it."""
-        if key_id not in self._materials:
-            self._materials[key_id] = self._look_up(key_id, sequence)
-        return self._materials[key_id]
+        if key_id in self._absent:
+            return None
+        material = self._look_up(key_id, sequence)
+        if material is None:
+            self._absent.add(key_id)
+        return material
 
     def _look_up(self, key_id: str, sequence: int) -> KeyMaterial | None:
         if self._keyring is None:

@@ -16,12 +16,16 @@ from counterfoil.store.facts import resolved
 
 
 class Opener:
-    """Opens the content of one stream's events; a part that cannot be opened is None, and said elsewhere."""
+    """Opens the content of one stream's events; a part that cannot be opened is None, and said elsewhere.
+
+    Keys are kept by the keyring alone, which forgets them in time (FORMAT 11); only those that are not at hand are
+    remembered.
+    """
 
     def __init__(self, genesis: Genesis, keyring: Keyring | None) -> None:
         self._genesis = genesis
         self._keyring = keyring
-        self._materials: dict[str, KeyMaterial | None] = {}
+        self._absent: set[str] = set()
 
     def open(self, header: Header, records: Mapping[int, bytes | None]) -> dict[str, Any] | None:
         """Part 0 with other parts put in, or None where it cannot be opened or the event has no content."""
@@ -32,13 +36,11 @@ class Opener:
     def _part(self, header: Header, part: int, record: bytes | None) -> dict[str, Any] | None:
         reference = header.content[part]
         key_id = reference.key or self._genesis.key
-        if key_id not in self._materials:
-            self._materials[key_id] = self._material(key_id)
         if record is None:
             return None
         try:
             content = open_record(
-                self._materials[key_id],
+                self._material(key_id),
                 "content",
                 (header.event_id, part),
                 record,
@@ -51,7 +53,10 @@ class Opener:
         return value if type(value) is dict else None
 
     def _material(self, key_id: str) -> KeyMaterial | None:
+        if self._keyring is None or key_id in self._absent:
+            return None
         try:
-            return None if self._keyring is None else self._keyring.material(key_id)
+            return self._keyring.material(key_id)
         except CounterfoilError:
+            self._absent.add(key_id)
             return None
