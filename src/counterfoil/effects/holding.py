@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -12,8 +13,8 @@ from counterfoil.core.values import to_json
 from counterfoil.effects import events, lever
 from counterfoil.effects.attempt import Work, append, append_patiently, intend
 from counterfoil.effects.decisions import Decided
-from counterfoil.effects.lever import HELD, LEVERS, RELEASED, LeverScope
-from counterfoil.effects.refusals import LEVER_POLICY
+from counterfoil.effects.lever import HELD, LEVERS, RELEASED, Held, LeverScope
+from counterfoil.effects.refusals import LEVER_POLICY, effect_held
 from counterfoil.errors import EffectHeld, Fenced, GuardFailed, InvalidForm, StoreBusy
 from counterfoil.flow.drafting import Outsider, Person
 from counterfoil.flow.requests import Append, Entry, Flow, NewId, Now, Read, RowOf, UnitDraft
@@ -39,16 +40,26 @@ def intend_unless_held(asked: Asked, work: Work, *guards: Guard) -> Flow[None]:
     except EffectHeld as held:
         if work.attempt == 1:
             asked.past.forget(asked.identity.key_index, work.effect_id)
-        yield from _record(asked, work, held)
+        yield from _record(asked, work.effect_id, work.permit.drafts, held)
         raise
 
 
-def _record(asked: Asked, work: Work, held: EffectHeld) -> Flow[None]:
+def refuse_held(asked: Asked, effect_id: str, ruled: Sequence[Draft], held: Held) -> Flow[EffectHeld]:
+    """Record that a lever refused a call before it came to be intended; what to raise.
+
+    ``ruled`` are the proposal and its ruling, if they are not on record yet.
+    """
+    error = effect_held(effect_id, asked.tool.name, held.scope, held.event_id)
+    yield from _record(asked, effect_id, ruled, error)
+    return error
+
+
+def _record(asked: Asked, effect_id: str, ruled: Sequence[Draft], held: EffectHeld) -> Flow[None]:
     """The refusal as a ruling: what was proposed, and that the lever denied it. A grant that was not used stays."""
-    scope, effect_id = asked.scope, work.effect_id
+    scope = asked.scope
     known = asked.decisions.of(asked.identity.key_index, asked.tool)
     binding = asked.binding(effect_id) if known is None else known.binding
-    drafts = [draft for draft in work.permit.drafts if draft.event_type in _RULED]
+    drafts = [draft for draft in ruled if draft.event_type in _RULED]
     if known is None and not drafts:
         drafts.append(
             events.decision_proposed(
@@ -62,23 +73,23 @@ def _record(asked: Asked, work: Work, held: EffectHeld) -> Flow[None]:
                 None,
             )
         )
-    ruled = Decided(effect_id, asked.tool.name, asked.identity, binding)
+    refused = Decided(effect_id, asked.tool.name, asked.identity, binding)
     if known is not None:
-        ruled = replace(known, proposed=None, recorded=None)
-    ruled.policy, ruled.revision = LEVER_POLICY, held.fields["lever"]
-    ruled.outcome, ruled.rules = "deny", (held.fields["scope"],)
-    ruling = Ruling("deny", rules=ruled.rules)
+        refused = replace(known, proposed=None, recorded=None)
+    refused.policy, refused.revision = LEVER_POLICY, held.fields["lever"]
+    refused.outcome, refused.rules = "deny", (held.fields["scope"],)
+    ruling = Ruling("deny", rules=refused.rules)
     content = {"reasons": [held.message]}
     drafts.append(
         events.policy_evaluated(
-            scope, effect_id, (LEVER_POLICY, ruled.revision), ruling, asked.binding(effect_id), content
+            scope, effect_id, (LEVER_POLICY, refused.revision), ruling, asked.binding(effect_id), content
         )
     )
     try:
         yield from append_patiently(append(scope, tuple(drafts)))
     except Fenced as fenced:
         raise scope.latch(scope.lost()) from fenced
-    asked.decisions.keep(ruled)
+    asked.decisions.keep(refused)
     asked.past.calls(effect_id).failed_here += 1
 
 

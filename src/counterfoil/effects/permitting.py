@@ -14,6 +14,8 @@ from counterfoil.core.event import Draft
 from counterfoil.effects import events
 from counterfoil.effects.attempt import append, append_patiently
 from counterfoil.effects.decisions import Decided
+from counterfoil.effects.holding import refuse_held
+from counterfoil.effects.lever import Held, Lever
 from counterfoil.effects.permit import UNASKED, Permit
 from counterfoil.effects.refusals import (
     denied_by,
@@ -98,7 +100,7 @@ class _Permitting:
         elif self.policy is not None:
             self.effect_id = self.effect_id or (yield NewId("eff"))
             ruling, new, proposed = yield from self._judge()
-            if ruling.outcome == "ask" and not self.shadowed:
+            if ruling.outcome == "ask" and not self.shadowed and (yield from self._held()) is None:
                 approval_id = yield from self._request(ruling, new, (proposed, self._evaluated(ruling, new)))
         if approval_id is not None and (yield from unanswered((approval_id,))):
             self.asked.decisions.asked_ahead.append(approval_id)
@@ -228,8 +230,18 @@ class _Permitting:
         wide = yield from self._for_the_run()
         if wide is not None:
             return replace(self._used(wide, drafts), decided=new)
+        held = yield from self._held()
+        if held is not None:
+            # Nobody is asked about what would not be made.
+            raise (yield from refuse_held(self.asked, self.effect_id, drafts, held))
         approval_id = yield from self._request(ruling, new, drafts)
         raise (yield from self._wait(approval_id))
+
+    def _held(self) -> Flow[Held | None]:
+        """What holds the tool now. Asking people is slow and rare, so it is looked at each time."""
+        lever = self.scope.part(Lever)
+        yield from lever.look()
+        return lever.holding(self.asked.tool.name)
 
     def _request(self, ruling: Ruling, new: Decided, drafts: tuple[Draft, ...]) -> Flow[str]:
         approval_id: str = yield NewId("apr")

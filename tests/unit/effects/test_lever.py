@@ -10,7 +10,7 @@ import pytest
 
 from counterfoil.effects import Absent, by_key, by_lookup, by_review, effect
 from counterfoil.effects.lever import LEVER_GATES, LEVERS
-from counterfoil.errors import EffectHeld, InvalidForm, NotDone, PolicyDenied, RunWaiting
+from counterfoil.errors import EffectHeld, InvalidForm, NotDone, PolicyDenied, RunWaiting, StoreBusy
 from tests import running
 from tests.approving import Shop, policy
 from tests.repairing import Bank
@@ -401,3 +401,38 @@ def test_a_repair_waits_for_the_release_of_the_tool_that_undoes(ledger):
     assert "EffectHeld" in report.why
     release(ledger, bank.charge.name)
     assert ledger.resume_repair(report.repair_id).state == "repaired"
+
+
+def test_nobody_is_asked_about_a_call_that_is_held(ledger):
+    shop = Shop(ledger)
+    hold(ledger, "shop.refund")
+    with ledger.run("agent", conversation="case", message="o-1", dedupe="o-1") as block:
+        assert block.propose(shop.refund, "o-1", 80) is None
+        with pytest.raises(EffectHeld):
+            shop.refund("o-1", 80)
+        block.finish("done")
+    assert ledger.approvals(None) == []
+    rulings = [
+        (e.data["policy"], e.data["outcome"]) for e in ledger.events("case", types={"policy.evaluated"})
+    ]
+    assert rulings == [("limits", "ask"), ("counterfoil.lever", "deny")]
+    release(ledger, "shop.refund")
+    assert shop.waits(order="o-2")
+
+
+def test_a_run_that_was_refused_before_people_were_asked_is_refused_there_again(world, ledger):
+    shop = Shop(ledger)
+    hold(ledger, "shop.refund")
+    with pytest.raises(StoreBusy), ledger.run("agent", conversation="case", message="m", dedupe="m"):
+        with pytest.raises(EffectHeld):
+            shop.refund("o-1", 80)
+        raise StoreBusy("left open")
+    release(ledger, "shop.refund")
+    with (
+        pytest.raises(RunWaiting),
+        ledger.run("agent", conversation="case", message="m", dedupe="m"),
+    ):
+        with pytest.raises(EffectHeld):
+            shop.refund("o-1", 80)
+        shop.refund("o-1", 80)
+    assert len(ledger.approvals()) == 1
