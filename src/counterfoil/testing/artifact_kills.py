@@ -119,8 +119,13 @@ def _tell(told: list[str], line: str) -> None:
         os.write(sys.stdout.fileno(), line.encode() + b"\n")
 
 
-if __name__ == "__main__":
+def be_victim(place: Path) -> None:
+    """Do the work, and say of what stopped it, if an error did."""
     try:
-        work(Path(sys.argv[1]), [])
-    except (CounterfoilError, BaseExceptionGroup) as error:
+        work(place, [])
+    except CounterfoilError as error:
         os.write(sys.stdout.fileno(), f"refused {type(error).__name__}\n".encode())
+
+
+if __name__ == "__main__":
+    be_victim(Path(sys.argv[1]))
