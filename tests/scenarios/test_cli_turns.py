@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from contextlib import closing
 
@@ -163,3 +164,22 @@ def test_hostile_text_in_a_ledger_is_shown_with_marks(shell):
         done = shell(*words)
         assert done.code == 0
         check_harmless(done.out + done.err)
+
+
+@pytest.mark.parametrize("gone", [("keys.db", "kek"), ("kek",)], ids=" and ".join)
+def test_without_the_keys_a_turn_is_shown_by_its_headers_and_not_called_broken(shell, gone):
+    with shell.open(turns=True) as ledger, ledger.run("support", conversation="a", message="m") as run:
+        run.finish("done")
+    for name in gone:
+        for path in shell.place.glob(f"{name}*"):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    assert run.id[4:] in shell("turns").out
+    shown = shell("turn", "show", run.id)
+    assert (shown.code, "commit    status=completed" in shown.out) == (0, True)
+    done = shell("turn", "verify", run.id)
+    assert (done.code, "is withheld" in done.out) == (77, True)
+
+
+def test_in_a_narrow_terminal_a_summary_stands_below_its_stage(shell, place):
+    lines = shell("turn", "show", TURN, "--journal", place, ledger=False, width=40).out.splitlines()
+    assert "      tool=lookup status=ok" in lines

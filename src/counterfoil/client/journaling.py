@@ -9,7 +9,7 @@ from counterfoil.client import reading
 from counterfoil.client.handle import Handle
 from counterfoil.client.ports import LedgerPorts
 from counterfoil.core.ids import is_id
-from counterfoil.errors import InvalidForm, KeyStoreMissing, KeyWithheld, TurnNotFound
+from counterfoil.errors import AccessError, InternalError, InvalidForm, TurnNotFound
 from counterfoil.flow.drafting import Outsider
 from counterfoil.flow.drive import drive
 from counterfoil.flow.requests import Append, Entry, Events, Flow, Read, UnitDraft
@@ -119,7 +119,8 @@ class LedgerTurns:
         if stream_id not in self._sessions:
             try:
                 self._sessions[stream_id] = self._ports.index(SESSION, stream_id)
-            except (KeyStoreMissing, KeyWithheld):
+            except (AccessError, InternalError):
+                # Without its key store a handle has never opened the index key.
                 self._sessions[stream_id] = None
         return self._sessions[stream_id]
 

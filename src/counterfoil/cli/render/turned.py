@@ -14,6 +14,10 @@ from counterfoil.journal.event import OPEN, TurnEvent, TurnInfo, info_of
 
 _STAGE_CELLS: Final = 10
 _INDENT: Final = 28
+_BESIDE_MIN: Final = 30
+"""Cells that a summary needs beside its stage; with fewer it stands below."""
+
+_NARROW_INDENT: Final = 6
 _NOISE: Final = ("session=", "run=", "event=")
 """Fields that are the same for a whole turn, or only for programs; ``--json`` has them."""
 
@@ -70,8 +74,9 @@ def turn_page(
 ) -> list[Line]:
     """A turn stage by stage, and whether it is as it was written."""
     info = info_of(events)
+    named, status = Line(Span(marked(info.turn_id), "strong")), Line("  ", status_span(info.status))
     heading = [
-        *wrap_spans([Span(marked(info.turn_id), "strong"), Span("  "), status_span(info.status)], width),
+        *([named + status] if (named + status).width <= width else [named, *wrap_spans(status.spans, width)]),
         *(Line(f"  {piece}") for piece in wrap(marked(info.agent_id), max(20, width - 2))),
     ]
     told = f"  {day(info.began_at_ms)}, {plural(len(events), 'event')}"
@@ -85,15 +90,21 @@ def turn_page(
 
 def _event_lines(event: TurnEvent, width: int, *, broken: bool) -> Iterator[Line]:
     words = [word for word in event.summary.split(" ") if not word.startswith(_NOISE)]
-    pieces = wrap(marked(" ".join(words)), max(8, width - _INDENT))
+    told = marked(" ".join(words))
     word = cut(marked(str(event.type).replace("_CALL", "").lower()), _STAGE_CELLS - 1)
-    stage = Line(word).pad(_STAGE_CELLS)
     mark = Span("✗", "failure") if broken else Span(" ")
-    yield Line(
-        mark, f"{event.seq:>3}  ", Span(clock(event.created_at_ms), "quiet"), "  ", stage, pieces[0]
-    ).rstrip()
-    for piece in pieces[1:]:
-        yield Line(" " * _INDENT + piece)
+    stage = Line(
+        mark,
+        f"{event.seq:>3}  ",
+        Span(clock(event.created_at_ms), "quiet"),
+        "  ",
+        Line(word).pad(_STAGE_CELLS),
+    )
+    beside = width - _INDENT >= _BESIDE_MIN
+    indent = _INDENT if beside else _NARROW_INDENT
+    pieces = wrap(told, max(8, width - indent))
+    yield (stage + pieces.pop(0) if beside else stage).rstrip()
+    yield from (Line(" " * indent + piece) for piece in pieces if piece)
 
 
 def chain_lines(chain: Chain, width: int, *, closed: str | None = None) -> Iterator[Line]:
