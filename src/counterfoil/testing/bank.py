@@ -112,8 +112,8 @@ class BankProcess:
     def __init__(self, directory: Path, chance: random.Random) -> None:
         # A socket's path has about a hundred characters at most, so it does not lie in a directory of the caller's.
         self._place = Path(tempfile.mkdtemp(prefix="bank-"))
-        self.socket = self._place / "bank"
-        self.book = directory / "book"
+        self.socket: Path = self._place / "bank"
+        self.book: Path = directory / "book"
         self._chance = chance
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -152,8 +152,8 @@ class _Bank(socketserver.ThreadingUnixStreamServer):
     request_queue_size = 128
 
     def __init__(self, path: Path, book: Path, chance: random.Random, *, faults: bool) -> None:
-        self.lock = threading.Lock()
-        self.faults = faults
+        self.lock: threading.Lock = threading.Lock()
+        self.faults: bool = faults
         self._chance = chance
         self._first: dict[str, dict[str, Any]] = {}
         for receipt in read_book(book):

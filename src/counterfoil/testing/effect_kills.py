@@ -96,7 +96,7 @@ class _Soak:
         self._bank = BankProcess(directory, self._chance)
         self._client = Client(self._bank.socket)
         self._workers: list[int] = []
-        self.found = Effects(count=count)
+        self.found: Effects = Effects(count=count)
 
     def run(self, seconds: float) -> Effects:
         """Both parts, the review and the comparison with the provider's book."""

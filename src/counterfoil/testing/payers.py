@@ -118,7 +118,7 @@ class Payer:
     """One worker's view of the ledger and of the bank."""
 
     def __init__(self, ledger: Ledger, client: Client) -> None:
-        self.ledger = ledger
+        self.ledger: Ledger = ledger
         self._tools = declare(client)
 
     def serve(self, order: int) -> str | None:
