@@ -36,6 +36,8 @@ from counterfoil.flow.requests import Source, Stored
 READ_BYTES: Final = 256 * 1024
 """Bytes read from a source at a time."""
 
+NO_PLACE: Final = "name a directory that all its users share: counterfoil.open(…, artifacts=DIRECTORY)"
+
 SHOWN_HEX: Final = 12
 """Of an object's name in a message: enough to find it."""
 
@@ -77,7 +79,7 @@ class Vault:
         if self._store is None:
             raise ConfigInvalid(
                 "this ledger has no place for artifacts",
-                hint="name a directory that all its users share: counterfoil.open(…, artifacts=DIRECTORY)",
+                hint=NO_PLACE,
             )
         return self._store
 
@@ -145,7 +147,14 @@ class Vault:
         return State("present")
 
     def _opened(self, reference: Reference) -> Iterator[bytes]:
-        stored = self.store.read(reference.sha256)
+        if self._store is None:
+            raise ArtifactUnavailable(
+                f"artifact {reference.sha256[:SHOWN_HEX]}… is withheld: nobody said where artifacts lie",
+                hint=NO_PLACE,
+                state="withheld",
+                sha256=reference.sha256,
+            )
+        stored = self._store.read(reference.sha256)
         if reference.klass == PUBLIC:
             return checked_pieces(reference.sha256, stored)
         return opened_pieces(self._key(reference), reference.address, stored)

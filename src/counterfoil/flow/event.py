@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from counterfoil.core.event import Header
-from counterfoil.errors import ArtifactDamaged, ArtifactUnavailable, ContentUnavailable
+from counterfoil.errors import AccessError, ArtifactDamaged, ContentUnavailable
 
 ContentState = Literal["none", "present", "erased", "withheld", "missing", "damaged"]
 """``none``: the event has no content. The other five are the words of FORMAT 6; never an empty value."""
@@ -140,8 +140,9 @@ class Event:
     def _restored(self, restore: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> Mapping[str, Any]:
         try:
             return restore(self.outline)
-        except (ArtifactUnavailable, ArtifactDamaged) as error:
-            state = error.fields.get("state", "damaged")
+        except (AccessError, ArtifactDamaged) as error:
+            refused = "damaged" if isinstance(error, ArtifactDamaged) else "withheld"
+            state = error.fields.get("state", refused)
             raise ContentUnavailable(
                 f"content of event {self.event_id} (sequence {self.sequence}) is {state}: {error.message}",
                 hint=error.hint,

@@ -459,6 +459,24 @@ def test_whoever_may_not_is_refused_before_a_byte_is_read(ledger):
             kept.read()
 
 
+def test_a_value_that_may_not_be_read_is_withheld_and_hides_no_other(world, ledger):
+    with ledger.run("a", conversation="c") as run:
+        run.step("large", lambda: "x" * 400_000)
+
+    def authorize(reference):
+        raise counterfoil.errors.NotPermitted("not for you")
+
+    ledger.artifacts.vault.authorize = authorize
+    world.parts = replace(world.parts, artifacts=None)
+    for reader in (ledger, world.worker()):
+        (event,) = reader.events("c", types=["step.finished"])
+        with pytest.raises(ContentUnavailable) as refusal:
+            _ = event.content
+        assert refusal.value.state == "withheld"
+        assert (event.content_or_none(), event.content_state) == (None, "present")
+        assert event.outline["result"]["$spilled"]["form"] == "json"
+
+
 def test_a_ledger_without_a_place_for_artifacts_refuses_them_and_keeps_values_in_events(world):
     world.parts = replace(world.parts, artifacts=None)
     ledger = world.worker()
