@@ -40,6 +40,8 @@ PAUSE_S_MAX: Final = 1.0
 """First and longest pause before a transaction that failed is run again."""
 
 
+_DEFAULTS: Final = ("synchronous_commit", "default_transaction_isolation")
+
 WARM_S: Final = 2.0
 """So long after an answer a connection is taken to be there. After that a batch asks before it sends what cannot be taken
 back, since a connection that died unnoticed would leave it in doubt."""
@@ -300,9 +302,13 @@ class Engine:
                 self._place, give_up_at=give_up_at, writable=True, patience=self._patience
             )
             self._clock.measure(connection)
-            (setting,) = run(connection, "SELECT current_setting('synchronous_commit')").fetchone() or ("",)
-            # Where the login's own default would not wait for the disk, only a transaction can say that it must.
-            self._lone = setting not in ("off", "local")
+            told = run(
+                connection, "SELECT current_setting(n) FROM unnest(%s::text[]) AS n", (list(_DEFAULTS),)
+            )
+            waits, isolation = (setting for (setting,) in told.fetchall())
+            # Where the login's own defaults are others, only a transaction can say that it waits for the disk, and that
+            # each of its statements sees what was committed before it.
+            self._lone = waits not in ("off", "local") and isolation == "read committed"
         connection.give_up_at = give_up_at
         if self._clock.stale:
             self._clock.measure(connection)

@@ -1,8 +1,8 @@
 """A batch in one round trip: judged on what this handle remembers, and written only if all of that is still so.
 
 The units are judged as ever, by the oracle's code, but on heads and rows as this handle last wrote them. Everything is
-then sent at once: heads and rows are compared with the memory as they are written, in the order in which every writer
-locks them, and the commit comes along. Where anything is another than remembered, nothing is recorded and the batch goes
+then sent as one statement, which is a transaction: heads and rows are compared with the memory as they are written, in the
+order in which every writer locks them. Where anything is another than remembered, nothing is recorded and the batch goes
 the usual way. Nobody is ever refused on a memory.
 """
 
@@ -15,7 +15,7 @@ import psycopg
 
 from counterfoil.adapters.memory.tables import Table
 from counterfoil.adapters.postgres.cells import rows_json
-from counterfoil.adapters.postgres.connect import BEGIN, run
+from counterfoil.adapters.postgres.connect import run
 from counterfoil.adapters.postgres.heads import HeadMemory, HeadState
 from counterfoil.adapters.postgres.lone import UNIQUE_VIOLATION, Attempt
 from counterfoil.adapters.postgres.plan import Job
@@ -103,29 +103,25 @@ def append_quick(
     if not judged or _removes(transaction):
         return False
     connection = transaction.connection
-    statements = [
-        (f"SELECT {quoted(transaction.tables.schema)}.append_quick({_MARKS})", _events(transaction, before))
-    ]
-    statements += _row_statements(transaction)
+    calls = [(f"{quoted(transaction.tables.schema)}.append_quick({_MARKS})", _events(transaction, before))]
+    calls += _row_calls(transaction)
     attempt.sent, attempt.answer = True, list(outcomes)
     try:
-        with connection.pipeline():
-            run(connection, BEGIN)
-            for sql, params in statements:
-                run(connection, sql, params)
-            last = run(connection, "COMMIT")
+        # Called in the order in which they stand there, each statement in them with a snapshot of its own.
+        run(
+            connection,
+            f"SELECT {', '.join(sql for sql, _ in calls)}",
+            [one for _, given in calls for one in given],
+        )
     except psycopg.Error as error:
-        # Whatever the server refuses by an answer to a statement is rolled back, the commit behind it included.
+        # Whatever the server refuses by an answer is rolled back.
         attempt.sent = (error.sqlstate or "")[:2] not in _REFUSED
         if error.sqlstate not in {MOVED, UNIQUE_VIOLATION}:
             raise
-        run(connection, "ROLLBACK")
         if error.diag.message_detail and error.sqlstate == MOVED:
             memory.contend(error.diag.message_detail)
         memory.forget_rows((name, key) for name, table in transaction.rows_before().items() for key in table)
         return False
-    if last.statusmessage != "COMMIT":
-        raise psycopg.OperationalError(f"COMMIT was answered by {last.statusmessage}")
     return True
 
 
@@ -153,13 +149,13 @@ def _events(transaction: WriteTransaction, before: Mapping[str, HeadState]) -> l
     ]
 
 
-def _row_statements(transaction: WriteTransaction) -> list[tuple[str, list[Any]]]:
+def _row_calls(transaction: WriteTransaction) -> list[tuple[str, list[Any]]]:
     """In the order of the tables' names, as every writer locks them."""
     made: list[tuple[str, list[Any]]] = []
     for name, before in sorted(transaction.rows_before().items()):
         table, now = transaction.tables.table(name), transaction.rows[name]
         if table.spec.watched:
-            made.append((LOOK, [table.table]))
+            made.append((LOOK.removeprefix("SELECT "), [table.table]))
         made.append((table.swap, [rows_json(rows) if rows else None for rows in _swap(table, before, now)]))
     return made
 

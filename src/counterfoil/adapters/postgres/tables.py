@@ -66,7 +66,7 @@ class RowTable:
             f" JOIN json_populate_recordset(NULL::{table}, %s::json) AS n ON {same}"
         )
         self.write = f"SELECT {routines['write']}(%s::json, %s::json, %s::json, %s::json)"
-        self.swap = f"SELECT {routines['swap']}(%s::json, %s::json, %s::json, %s::json, %s::json)"
+        self.swap = f"{routines['swap']}(%s::json, %s::json, %s::json, %s::json, %s::json)"
         self.clear = f"DELETE FROM {table}"
         self.clear_stream = None
         if spec.stream_column is not None:
