@@ -251,6 +251,13 @@ def _retry(build: Build, event: Event) -> None:
         ]
         return
     build.reach(found.pair, event)
+    if found.effect.state == "failed":
+        again = (
+            f"tried again after {duration(int(event.data['delay_ms']))}"
+            if event.data["retry"]
+            else "not tried again"
+        )
+        found.pair.story.append(f"not done, {again} ({event.sequence})")
 
 
 def _review_requested(build: Build, event: Event) -> None:

@@ -89,6 +89,17 @@ def test_a_retry_with_the_same_key_is_told_and_not_called_unsent(story):
     assert "not sent again" not in said
 
 
+@pytest.mark.parametrize(
+    "retry, said", [(True, "not done, tried again after 90 s (3)"), (False, "not done, not tried again (3)")]
+)
+def test_what_the_policy_said_to_a_failure_is_told(story, retry, said):
+    story.intended()
+    story.observed("failed")
+    decided = {"effect_id": EFFECT, "error_class": "NotDone", "delay_ms": 90_000, "retry": retry}
+    story.add("retry.decided", decided)
+    assert said.replace("90 s", "1 min 30 s") in right_half(story.text())
+
+
 def test_an_attempt_that_was_made_again_is_in_doubt_until_it_is_answered(story):
     story.intended(doubt="key")
     story.observed("failed")
