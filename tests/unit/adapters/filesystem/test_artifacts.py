@@ -6,6 +6,8 @@ import errno
 import hashlib
 import os
 import stat
+import subprocess
+import sys
 import time
 
 import pytest
@@ -217,3 +219,28 @@ def test_a_store_opened_for_reading_takes_nothing(artifacts, directory):
     assert got(reader, name) == b"some bytes"
     with pytest.raises(StoreReadOnly):
         reader.upload()
+
+
+FULL = """
+import resource, signal, sys
+from pathlib import Path
+from counterfoil.adapters.filesystem.artifacts import FileArtifacts
+from counterfoil.errors import StoreFull
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
+artifacts = FileArtifacts(Path(sys.argv[1]))
+try:
+    with artifacts.upload() as upload:
+        for _ in range(10):
+            upload.write(bytes(100_000))
+        upload.commit()
+except StoreFull as error:
+    print(error.code, error.retryable, artifacts.names(), artifacts.sweep(0))
+"""
+
+
+@pytest.mark.processes
+def test_a_file_that_the_system_lets_grow_no_more_is_a_full_store(directory):
+    done = subprocess.run([sys.executable, "-c", FULL, str(directory)], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("store_full True [] 0\n", "")
