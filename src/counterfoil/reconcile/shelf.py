@@ -24,17 +24,17 @@ class Shelf:
     """
 
     def __init__(self, index: Index) -> None:
-        self._index = index
+        self._index: Index = index
         # Without a name, SQLite keeps what exceeds the cache in a file that it deletes by itself.
-        self._db = sqlite3.connect("", isolation_level=None, check_same_thread=False)
+        self._db: sqlite3.Connection = sqlite3.connect("", isolation_level=None, check_same_thread=False)
         self._db.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
         self._db.execute("PRAGMA journal_mode = OFF")
         self._db.execute(
             "CREATE TABLE entry (line INTEGER PRIMARY KEY, place TEXT, key TEXT, provider_id TEXT, amount TEXT,"
             " seen INTEGER NOT NULL DEFAULT 0)"
         )
-        self.entries = 0
-        self.not_booked = 0
+        self.entries: int = 0
+        self.not_booked: int = 0
 
     def __enter__(self) -> Self:
         return self
