@@ -8,6 +8,7 @@ from contextlib import closing
 
 import pytest
 
+from counterfoil.adapters.sqlite.schema import PARTS_PER_EVENT
 from counterfoil.cli.render.line import width as cells
 from counterfoil.journal import JournalSettings, TurnJournals, open_journal
 from tests.command import Shell, refunded
@@ -183,3 +184,35 @@ def test_without_the_keys_a_turn_is_shown_by_its_headers_and_not_called_broken(s
 def test_in_a_narrow_terminal_a_summary_stands_below_its_stage(shell, place):
     lines = shell("turn", "show", TURN, "--journal", place, ledger=False, width=40).out.splitlines()
     assert "      tool=lookup status=ok" in lines
+
+
+OF_EVENT = "(SELECT position FROM event WHERE event_type = '{event_type}')"
+DAMAGE = {
+    "its message": (
+        "admission.accepted",
+        f"UPDATE event_content SET record = zeroblob(80) WHERE slot / {PARTS_PER_EVENT} = {OF_EVENT}",
+        0,
+    ),
+    "its head": (
+        "turn.committed",
+        f"UPDATE event_content SET record = zeroblob(80) WHERE slot / {PARTS_PER_EVENT} = {OF_EVENT}",
+        2,
+    ),
+    "a header": ("run.finished", f"UPDATE event SET header = x'7b7d' WHERE position = {OF_EVENT}", None),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_a_turn_whose_ledger_was_changed_is_broken_at(name, shell):
+    event_type, statement, seq = DAMAGE[name]
+    with shell.open(turns=True) as ledger, ledger.run("support", conversation="a", message="m") as run:
+        run.finish("done")
+    with closing(sqlite3.connect(shell.place / "ledger.db")) as db:
+        for (trigger,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            db.execute(f'DROP TRIGGER "{trigger}"')
+        assert db.execute(statement.format(event_type=event_type)).rowcount == 1
+        db.commit()
+    done = shell("turn", "verify", run.id)
+    assert (done.code, "✗" in done.out + done.err) == (1, True)
+    if seq is not None:
+        assert shell("turn", "verify", run.id, "--json").json["brokenAtSeq"] == seq

@@ -6,15 +6,19 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from counterfoil.cli.face import Face
-from counterfoil.errors import StoreIO, TurnNotFound
+from counterfoil.errors import ChainBroken, InputError, StoreIO, TurnNotFound
 from counterfoil.journal.chain import Chain, check_chain
 from counterfoil.journal.contract import TurnReader
 from counterfoil.journal.event import TurnEvent
+from counterfoil.journal.fold import RunTurn
+
+if TYPE_CHECKING:
+    from counterfoil.client.ledger import Ledger
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -55,11 +59,8 @@ def find_turn(face: Face, turn_id: str, place: str | None) -> FoundTurn:
     """One turn, checked. Raises ``TurnNotFound``."""
     if place is None:
         with face.open() as ledger:
-            turn = ledger.turn(turn_id)
-        broken = turn.broken_at_seq
-        chain = Chain(
-            broken, "" if broken is None else "the ledger says otherwise than the head it keeps of the turn"
-        )
+            turn = _turn_of(ledger, turn_id)
+        chain = _chain_of(turn)
         head = turn.head or (turn.events[-1].hash if turn.events else None)
         events, kept, closed = turn.events, turn.head is not None, turn.closed
         found = FoundTurn(events, chain, head, kept, closed)
@@ -74,3 +75,22 @@ def find_turn(face: Face, turn_id: str, place: str | None) -> FoundTurn:
             turn_id=turn_id,
         )
     return found
+
+
+def _turn_of(ledger: Ledger, turn_id: str) -> RunTurn:
+    try:
+        return ledger.turn(turn_id)
+    except InputError as fault:
+        raise ChainBroken(
+            f"an event of turn {turn_id} cannot be read: {fault.message}",
+            hint="`counterfoil verify` names every fault",
+            turn_id=turn_id,
+        ) from fault
+
+
+def _chain_of(turn: RunTurn) -> Chain:
+    if turn.broken_at_seq is None:
+        return Chain(None)
+    if turn.damaged_at_seq is not None:
+        return Chain(turn.damaged_at_seq, "the content that it is made of is damaged")
+    return Chain(turn.broken_at_seq, "the ledger says otherwise than the head that it keeps of the turn")

@@ -113,16 +113,20 @@ class RunTurn:
     """A turn folded from a ledger. ``head`` and ``kept`` are its hashes as ``turn.committed`` keeps them, if one does.
 
     ``closed`` says which state hides content that digests were made of: with it the chain cannot be made again.
+    ``damaged_at_seq`` is the first event whose content is not what was written.
     """
 
     events: list[TurnEvent]
     head: str | None = None
     kept: tuple[str, ...] | None = None
     closed: str | None = None
+    damaged_at_seq: int | None = None
 
     @property
     def broken_at_seq(self) -> int | None:
-        """The first event that differs from what was kept; None while all agree, or none was kept."""
+        """The first event that is damaged or differs from what was kept; None while all agree, or none was kept."""
+        if self.damaged_at_seq is not None:
+            return self.damaged_at_seq
         if self.head is None or self.closed is not None:
             return None
         made = [event.hash for event in self.events]
@@ -149,7 +153,7 @@ def fold_turn(place: RunPlace, sources: Iterable[Source]) -> RunTurn:
     fold = _Fold(place)
     for source in sources:
         fold.take(source)
-    return RunTurn(fold.events, fold.head, fold.kept, fold.closed)
+    return RunTurn(fold.events, fold.head, fold.kept, fold.closed, fold.damaged_at_seq)
 
 
 @dataclass(slots=True)
@@ -166,6 +170,7 @@ class _Fold:
     head: str | None = None
     kept: tuple[str, ...] | None = None
     closed: str | None = None
+    damaged_at_seq: int | None = None
     effects: dict[str, _Effect] = field(default_factory=dict)
     calls: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
@@ -173,11 +178,11 @@ class _Fold:
         handle = _HANDLERS.get(source.type)
         if handle is None:
             return
+        if source.state not in READABLE:
+            self._note_unreadable(source)
         if source.type == "turn.committed":
             self._keep(source)
             return
-        if source.state not in READABLE and self.closed is None:
-            self.closed = source.state
         for stage, fields, payload in handle(self, source):
             self._add(source, stage, fields, payload)
 
@@ -195,6 +200,11 @@ class _Fold:
         )
         last = (self.events[-1].seq, self.events[-1].hash) if self.events else None
         self.events.append(linked(note, last))
+
+    def _note_unreadable(self, source: Source) -> None:
+        self.closed = self.closed or source.state
+        if source.state == "damaged" and self.damaged_at_seq is None:
+            self.damaged_at_seq = len(self.events)
 
     def _keep(self, source: Source) -> None:
         content = source.content or {}
