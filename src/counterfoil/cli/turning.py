@@ -12,7 +12,7 @@ import click
 
 from counterfoil.cli.face import Face
 from counterfoil.errors import ChainBroken, InputError, StoreIO, TurnNotFound
-from counterfoil.journal.chain import Chain, check_chain
+from counterfoil.journal.chain import Chain
 from counterfoil.journal.contract import TurnReader
 from counterfoil.journal.event import TurnEvent
 from counterfoil.journal.fold import RunTurn
@@ -60,14 +60,13 @@ def find_turn(face: Face, turn_id: str, place: str | None) -> FoundTurn:
     if place is None:
         with face.open() as ledger:
             turn = _turn_of(ledger, turn_id)
-        chain = _chain_of(turn)
         head = turn.head or (turn.events[-1].hash if turn.events else None)
         events, kept, closed = turn.events, turn.head is not None, turn.closed
-        found = FoundTurn(events, chain, head, kept, closed)
+        found = FoundTurn(events, turn.chain, head, kept, closed)
     else:
         with opened_journal(face, place) as (reader, tenant):
-            events = reader.events(tenant, turn_id)
-        found = FoundTurn(events, check_chain(events), events[-1].hash if events else None)
+            events, chain = reader.checked(tenant, turn_id)
+        found = FoundTurn(events, chain, events[-1].hash if events else None)
     if not found.events:
         raise TurnNotFound(
             f"there is no turn {turn_id} here, or nothing is recorded of it yet",
@@ -86,11 +85,3 @@ def _turn_of(ledger: Ledger, turn_id: str) -> RunTurn:
             hint="`counterfoil verify` names every fault",
             turn_id=turn_id,
         ) from fault
-
-
-def _chain_of(turn: RunTurn) -> Chain:
-    if turn.broken_at_seq is None:
-        return Chain(None)
-    if turn.damaged_at_seq is not None:
-        return Chain(turn.damaged_at_seq, "the content that it is made of is damaged")
-    return Chain(turn.broken_at_seq, "the ledger says otherwise than the head that it keeps of the turn")

@@ -13,6 +13,7 @@ from counterfoil.errors import AccessError, InternalError, InvalidForm, TurnNotF
 from counterfoil.flow.drafting import Outsider
 from counterfoil.flow.drive import drive
 from counterfoil.flow.requests import Append, Entry, Events, Flow, Read, UnitDraft
+from counterfoil.journal.chain import Chain
 from counterfoil.journal.contract import MAX_LIST
 from counterfoil.journal.event import OPEN, TurnEvent, TurnInfo
 from counterfoil.journal.fold import RunTurn, run_of_turn, status_of, turn_of_run
@@ -36,8 +37,15 @@ class LedgerTurns:
 
     def events(self, tenant: str, turn_id: str) -> list[TurnEvent]:
         """See the contract."""
+        return self.checked(tenant, turn_id)[0]
+
+    def checked(self, tenant: str, turn_id: str) -> tuple[list[TurnEvent], Chain]:
+        """See the contract: against the head that the ledger keeps of the turn, if it keeps one."""
         row = self.row(tenant, turn_id)
-        return [] if row is None else self.turn(row).events
+        if row is None:
+            return [], Chain(None)
+        turn = self.turn(row)
+        return turn.events, turn.chain
 
     def turns(
         self,

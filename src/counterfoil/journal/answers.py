@@ -34,10 +34,11 @@ def turn_answer(
     ``TurnNotFound`` also for a turn of another agent or tenant.
     """
     _check(may, agent_id)
-    events = reader.events(tenant, turn_id)
+    events, chain = reader.checked(tenant, turn_id)
     if not events or events[0].agent_id != agent_id:
         raise TurnNotFound(f"agent {agent_id} has no turn {turn_id}", turn_id=turn_id)
-    chain = check_chain(events, head)
+    if head is not None and chain.intact:
+        chain = check_chain(events, head)
     return {
         "turnId": turn_id,
         "agentId": agent_id,

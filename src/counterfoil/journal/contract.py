@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Protocol
 
+from counterfoil.journal.chain import Chain
 from counterfoil.journal.event import TurnEvent, TurnInfo, TurnNote
 
 MAX_LIST: Final = 100
@@ -16,6 +17,10 @@ class TurnReader(Protocol):
 
     def events(self, tenant: str, turn_id: str) -> list[TurnEvent]:
         """The events of a turn by sequence, exactly as stored, damaged ones too; empty if there is no such turn."""
+        ...
+
+    def checked(self, tenant: str, turn_id: str) -> tuple[list[TurnEvent], Chain]:
+        """The same events, and whether they are the ones that were written, as far as this reader can know."""
         ...
 
     def turns(

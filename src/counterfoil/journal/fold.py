@@ -18,6 +18,7 @@ from counterfoil.core.forms import time_ms
 from counterfoil.core.turn import clean_summary
 from counterfoil.core.values import comparable
 from counterfoil.flow.event import Event
+from counterfoil.journal.chain import Chain
 from counterfoil.journal.digests import RESULT_DIGITS
 from counterfoil.journal.event import Stage, TurnEvent, TurnNote, linked
 from counterfoil.journal.summary import Fields, Own, Value, summary
@@ -136,6 +137,15 @@ class RunTurn:
             if found != kept:
                 return seq
         return None if len(made) == len(self.kept) else min(len(made), len(self.kept))
+
+    @property
+    def chain(self) -> Chain:
+        """The same as a check of any turn says it."""
+        if self.broken_at_seq is None:
+            return Chain(None)
+        if self.damaged_at_seq is not None:
+            return Chain(self.damaged_at_seq, "the content that it is made of is damaged")
+        return Chain(self.broken_at_seq, "the ledger says otherwise than the head that it keeps of the turn")
 
 
 def turn_of_run(run_id: str) -> str:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from counterfoil.journal.chain import Chain, check_chain
 from counterfoil.journal.contract import MAX_LIST
 from counterfoil.journal.event import TurnEvent, TurnInfo, TurnNote, info_of, linked
 
@@ -41,6 +42,11 @@ class MemoryJournal:
         with self._lock:
             turn = self._turns.get(turn_id)
             return list(turn.events) if turn is not None and turn.tenant == tenant else []
+
+    def checked(self, tenant: str, turn_id: str) -> tuple[list[TurnEvent], Chain]:
+        """See the contract."""
+        events = self.events(tenant, turn_id)
+        return events, check_chain(events)
 
     def turns(
         self,

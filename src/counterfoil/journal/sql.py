@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Final, Protocol, cast
 
 from counterfoil.errors import StoreBusy
+from counterfoil.journal.chain import Chain, check_chain
 from counterfoil.journal.contract import MAX_LIST
 from counterfoil.journal.event import OPEN, Stage, TurnEvent, TurnInfo, TurnNote, linked, status_in
 
@@ -149,6 +150,11 @@ class SqlJournal(ABC):
         """See the contract."""
         with self.reading() as run:
             return [_event(row) for row in run(EVENTS, (tenant, turn_id)).fetchall()]
+
+    def checked(self, tenant: str, turn_id: str) -> tuple[list[TurnEvent], Chain]:
+        """See the contract."""
+        events = self.events(tenant, turn_id)
+        return events, check_chain(events)
 
     def turns(
         self,
