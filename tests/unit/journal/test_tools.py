@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import inspect
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -84,7 +85,7 @@ def test_an_async_tool_is_awaited_and_recorded():
     async def body():
         async with made.begin("support") as turn:
             tool = turn.tool(fetch)
-            assert asyncio.iscoroutinefunction(tool)
+            assert inspect.iscoroutinefunction(tool)
             assert await asyncio.gather(tool("a"), tool("b")) == ["a", "b"]
         return turn
 
