@@ -49,6 +49,7 @@ INVARIANTS = {
         unit/effects/test_again.py::test_a_rejection_is_final
         unit/effects/test_settle.py::test_any_other_settlement_raises_and_is_never_sent_again
         unit/effects/test_again.py::test_a_call_that_was_confirmed_not_done_may_be_made_again
+        crash/test_effects_retry.py::test_wherever_a_retry_stops_it_is_made_once_and_not_forgotten
         """,
     # Doubt ends by a lookup, a sanctioned retry, a late observation or a human.
     4: """
@@ -57,6 +58,9 @@ INVARIANTS = {
         decisions/test_effects_doubt.py::test_no_number_of_absent_answers_sends_again_under_lookup_alone
         crash/test_effects_recover.py::test_wherever_recovery_stops_the_next_one_ends_it_without_a_second_payment
         unit/effects/test_late.py::test_an_answer_after_the_timeout_ends_the_doubt
+        unit/effects/test_callback.py::test_a_callback_ends_doubt_and_the_review_with_it
+        unit/effects/test_retry.py::test_an_unknown_outcome_is_never_tried_again_by_a_policy
+        unit/effects/test_schema.py::test_a_call_is_not_sent_again_under_a_schema_that_has_changed
         unit/effects/test_settle.py::test_the_run_goes_on_with_the_result_that_was_settled
         unit/effects/test_lever.py::test_a_retry_that_would_end_doubt_is_not_sent_and_the_run_waits
         unit/reconcile/test_reconcile.py::test_what_differs_or_is_absent_settles_nothing

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+import counterfoil
 from counterfoil.effects.registry import own_tools
 from tests.command import Shell
 
@@ -86,3 +87,12 @@ def test_without_a_module_it_says_how_tools_are_found(tmp_path):
         printed = Shell(tmp_path)("tools", ledger=False)
     assert printed.code == 0
     assert "--app" in printed.out
+
+
+def test_what_the_digests_stand_for_is_put_on_record_once(shell):
+    with counterfoil.open(shell.place):
+        pass
+    first = shell("tools", "--record")
+    assert first.code == 0
+    assert "crm.note 1, payment.refund 2026-08-01, web.read 1" in first.err
+    assert "nothing new" in shell("tools", "--record").err

@@ -6,6 +6,7 @@ from typing import Final
 
 from counterfoil.approvals.rows import FEATURE as APPROVALS
 from counterfoil.artifacts.rows import FEATURE as ARTIFACTS
+from counterfoil.effects.declaring import FEATURE as DECLARED
 from counterfoil.effects.lever import FEATURE as LEVER
 from counterfoil.effects.rows import FEATURE as EFFECTS
 from counterfoil.effects.shadow import FEATURE as SHADOW
@@ -14,6 +15,6 @@ from counterfoil.repair.rows import FEATURE as REPAIR
 from counterfoil.runtime.rows import FEATURE as RUNTIME
 from counterfoil.store.rows import Feature, TableSpec
 
-FEATURES: Final[tuple[Feature, ...]] = (RUNTIME, EFFECTS, LEVER, SHADOW, APPROVALS, REPAIR, ARTIFACTS, KEYS)
+FEATURES: Final[tuple[Feature, ...]] = (RUNTIME, EFFECTS, DECLARED, LEVER, SHADOW, APPROVALS, REPAIR, ARTIFACTS, KEYS)
 
 TABLES: Final[tuple[TableSpec, ...]] = tuple(table for feature in FEATURES for table in feature.tables)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, cast
 
 from counterfoil.abc import Policy
 from counterfoil.client.handle import Handle
 from counterfoil.client.place import MEMORY
-from counterfoil.effects.registry import find_tool
+from counterfoil.core.values import from_json
+from counterfoil.effects.declaring import record_tools, recorded_schema
+from counterfoil.effects.registry import find_tool, tools
 from counterfoil.errors import ConflictError, CounterfoilError, LeaseLost, RunWaiting
+from counterfoil.flow.drive import drive
 from counterfoil.runtime.agents import Agent
 from counterfoil.runtime.block import RunHost
 from counterfoil.runtime.ready import ReadyRun, ready_runs
@@ -48,6 +52,20 @@ class Working(Handle):
         check_seconds("every_s", every_s, least="above 0")
         enter = self._enter if agents else None
         return Worker(self.ports, self.owner, find_tool, enter=enter, every_s=every_s, tell=tell)
+
+    def record_tools(self) -> list[str]:
+        """Put the declared tools on record as they are now: what each schema digest stands for; those that were new.
+
+        Recorded once. Where a tool has changed since a call that is in doubt, both schemas can then be shown.
+        """
+        self.check_writable()
+        new = drive(record_tools(tools(), self.tenant, self.streams.id_of("config")), self.ports)
+        return [f"{tool.name} {tool.version}" for tool in new]
+
+    def recorded_schema(self, tool: str, version: str, schema: str) -> Mapping[str, Any] | None:
+        """The JSON schema of a tool's arguments that a digest in an intention stands for, if it was put on record."""
+        found = drive(recorded_schema(self.tenant, tool, version, schema), self.ports)
+        return None if found is None else cast("Mapping[str, Any]", from_json(dict(found)))
 
     def _enter(self, ready: ReadyRun, agent: Agent) -> Entry:
         """Run an agent's code in its run, and tell how the block was left."""

@@ -320,3 +320,23 @@ def test_doubt_of_an_effect_known_by_some_arguments_is_recovered(world):
     ledger = world.open()
     assert not ledger.recover().undecided
     assert agent(ledger) == ledger.effects()[0]["effect_id"]
+
+
+# ---- what a digest stands for ----------------------------------------------------------------------------------------
+
+
+def test_tools_are_put_on_record_once_and_their_schemas_found_by_digest(world, ledger):
+    tool = declare(pay)
+    assert ledger.record_tools() == ["pay 1"]
+    assert world.open().record_tools() == []
+    found = ledger.recorded_schema("pay", "1", tool.parameters.schema)
+    assert found == tool.parameters.described
+    with own_tools():
+        declare(new_option)
+        assert ledger.record_tools() == ["pay 1"]
+    assert ledger.recorded_schema("pay", "1", "0" * 64) is None
+    before = ledger.store.select("declared_tools", None, ("default",), None, 10)
+    ledger.rebuild()
+    after = ledger.store.select("declared_tools", None, ("default",), None, 10)
+    assert [row["schema"] for row in after] == [row["schema"] for row in before]
+    assert len(before) == 2

@@ -11,6 +11,7 @@ from counterfoil.cli.exits import Exit
 from counterfoil.cli.face import Face
 from counterfoil.cli.options import face_options, pass_face
 from counterfoil.cli.render.declared import no_tool_lines, tool_card, tool_lines
+from counterfoil.cli.render.line import Line, Span
 from counterfoil.effects.registry import tools
 from counterfoil.effects.tool import Tool
 from counterfoil.errors import ToolNotFound
@@ -19,19 +20,24 @@ from counterfoil.errors import ToolNotFound
 @click.command(name="tools", short_help="List the declared tools, or show one.")
 @click.argument("name", metavar="[NAME]", required=False)
 @click.option("--app", metavar="MODULE", help=APP_HELP)
-@face_options(ledger=False)
+@click.option("--record", is_flag=True, help="Put them on record, so that a later change can be shown.")
+@face_options(ledger=True)
 @pass_face
-def command(face: Face, name: str | None, app: str | None) -> int:
+def command(face: Face, name: str | None, app: str | None, record: bool) -> int:
     """List every tool that the application declares: version, what it touches, what tells its calls apart, its doubt rule.
 
     With NAME each version of that tool is shown in full, with the JSON schema of its arguments. With --json one object a
     line, schemas included. Effects are recorded with the schema's digest; one that has changed since is never sent again
-    by itself.
+    by itself. --record writes what each digest stands for into the ledger, once; a worker does so when it begins.
     """
     loaded = load(face, app)
     found = [tool for tool in tools() if name in (None, tool.name)]
     if name is not None and not found:
         raise ToolNotFound(f"no tool {name} is declared by {loaded or 'anything'}", tool=name)
+    if record:
+        with face.open(write=True) as ledger:
+            new = ledger.record_tools()
+        face.note(Line(Span("✓ ", "good"), f"put on record: {', '.join(new) or 'nothing new'}"))
     if face.as_json:
         for tool in found:
             face.give(_json(tool))

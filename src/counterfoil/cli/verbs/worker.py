@@ -61,11 +61,14 @@ def serve(face: Face, app: str | None, *, every_s: float, once: bool, enter: boo
                 face.say(happened_lines(happened, face.columns, option))
             face.flush()
 
+        # What a digest stands for is on record before anything is intended under it here.
+        ledger.record_tools()
         worker = ledger.worker(every_s=every_s, agents=enter, tell=tell)
-        if not face.as_json:
-            names = [agent.name for agent in agents()] if enter else None
-            face.note(working_lines(app, [tool.name for tool in tools()], names, once=once))
+        # Whoever reads that it works may tell it to stop.
         with told_to_stop(worker.stop) as told:
+            if not face.as_json:
+                names = [agent.name for agent in agents()] if enter else None
+                face.note(working_lines(app, [tool.name for tool in tools()], names, once=once))
             if once:
                 while worker.look() and not worker.stopping:
                     pass
