@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
-import sys
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -29,7 +26,9 @@ from counterfoil.adapters.postgres.readers import Readers
 from counterfoil.adapters.postgres.schema import quoted
 from counterfoil.adapters.postgres.tables import RowTables
 from counterfoil.adapters.postgres.transaction import WriteTransaction
-from counterfoil.errors import InvalidUnit, StoreReadOnly, StreamNotFound
+from counterfoil.adapters.shared.handles import StoreHandle, abandoned_after_fork, on_event_loop
+from counterfoil.adapters.shared.refusals import check_checkpoint
+from counterfoil.errors import StreamNotFound
 from counterfoil.store.contract import Reader
 from counterfoil.store.rows import RowChange
 from counterfoil.store.unit import Capabilities, Checkpoint, Claimed, Lease, Outcome, Unit
@@ -41,7 +40,7 @@ ROWS_PER_STATEMENT: Final = 1000
 """Row changes of a rebuild held in memory at a time."""
 
 
-class PostgresStore(Reads):
+class PostgresStore(StoreHandle[Engine, RowTables], Reads):
     """A ledger in one schema. Made by ``open_postgres``; see ``store.contract.Store``."""
 
     def __init__(
@@ -58,6 +57,7 @@ class PostgresStore(Reads):
     ) -> None:
         super().__init__(self._ask, tables, clock.now_ms)
         self._place = place
+        self._shown, self._named = place.shown, {"place": place.shown}
         self._ledger_id = ledger_id
         self._readers = readers
         self._clock = clock
@@ -65,7 +65,7 @@ class PostgresStore(Reads):
         self._engine = engine
         self.notices = notices
         """What the server cannot keep as promised, in words; also logged as warnings."""
-        _open.add(self)
+        abandoned_after_fork(self)
 
     # ---- what it is ----------------------------------------------------------------------------------------------
 
@@ -75,24 +75,9 @@ class PostgresStore(Reads):
         return Capabilities(durable=True, shared=True, engine="postgresql")
 
     @property
-    def ledger_id(self) -> str:
-        """See ``Store.ledger_id``."""
-        return self._ledger_id
-
-    @property
     def place(self) -> PostgresPlace:
         """Where it lies."""
         return self._place
-
-    @property
-    def read_only(self) -> bool:
-        """Whether this handle refuses to write."""
-        return self._engine is None
-
-    @property
-    def stale_tables(self) -> frozenset[str]:
-        """Declared row tables that appeared or changed after events were recorded: ``rebuild_rows(None, …)``."""
-        return self._tables.stale
 
     def now_ms(self) -> int:
         """See ``Store.now_ms``: the database's clock, by an offset measured once a minute."""
@@ -110,7 +95,7 @@ class PostgresStore(Reads):
         jobs = [plan_unit(self._tables, unit) for unit in units]
         events = sum(job.events for job in jobs)
         size = sum(job.size for job in jobs)
-        return self._writer.submit(jobs, events, size, block=not _on_event_loop())
+        return self._writer.submit(jobs, events, size, block=not on_event_loop())
 
     def claim(
         self, stream_id: str, owner: str, ttl_ms: int, expect_token: int, unit: Unit | None = None
@@ -205,16 +190,6 @@ class PostgresStore(Reads):
         # What handles all that a ledger holds may take longer than the writer's patience with one append.
         return future.result() if again == "always" else future.result(LONG_S)
 
-    def _writing(self) -> Engine:
-        self._writer.check_usable()
-        if self._engine is None:
-            raise StoreReadOnly(
-                f"{self._place.shown} was opened for reading only",
-                hint="open it without read_only",
-                place=self._place.shown,
-            )
-        return self._engine
-
     # ---- reading -------------------------------------------------------------------------------------------------
 
     def _ask(self, sql: str, params: Params) -> list[tuple[Any, ...]]:
@@ -261,37 +236,9 @@ class PostgresStore(Reads):
             self._engine.drop()
 
 
-_open: weakref.WeakSet[PostgresStore] = weakref.WeakSet()
-_inherited: list[object] = []
-"""Connections that came into this process by fork. Closing one here would end the parent's session."""
-
-
-def _abandon_inherited() -> None:
-    for store in list(_open):
-        _inherited.extend(store.abandon())
-
-
-os.register_at_fork(after_in_child=_abandon_inherited)
-
-
-def _on_event_loop() -> bool:
-    """Whether this thread runs an asyncio loop right now; asyncio is not imported to find out."""
-    asyncio = sys.modules.get("asyncio")
-    return asyncio is not None and asyncio._get_running_loop() is not None  # noqa: SLF001 - exported for this use
-
-
 def _save_checkpoint(transaction: WriteTransaction, schema: str, checkpoint: Checkpoint) -> None:
     transaction.begin([checkpoint.stream_id])
-    head = transaction.heads.get(checkpoint.stream_id)
-    if head is None:
-        raise StreamNotFound(f"there is no stream {checkpoint.stream_id}", stream_id=checkpoint.stream_id)
-    if not 0 <= checkpoint.up_to_sequence <= head.seq:
-        raise InvalidUnit(
-            f"a checkpoint of {checkpoint.projection} claims sequence {checkpoint.up_to_sequence} "
-            f"of {checkpoint.stream_id}, whose head is {head.seq}",
-            hint="fold what the ledger holds, then save",
-            head=head.head(),
-        )
+    head = check_checkpoint(checkpoint, transaction.heads.get(checkpoint.stream_id))
     run(
         transaction.connection,
         f"INSERT INTO {quoted(schema)}.checkpoint AS c"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, TypeVar
 
-from counterfoil.errors import Fenced, LeaseHeld, StreamExists, StreamNotFound, WrongSequence
-from counterfoil.store.unit import Head, Lease, StreamAppend
+from counterfoil.errors import Fenced, InvalidUnit, LeaseHeld, StreamExists, StreamNotFound, WrongSequence
+from counterfoil.store.unit import Checkpoint, Head, Lease, StreamAppend
 
 
 class HeadOf(Protocol):
@@ -25,6 +25,9 @@ class HeadOf(Protocol):
     def head(self) -> Head:
         """As the contract shows it."""
         ...
+
+
+H = TypeVar("H", bound=HeadOf)
 
 
 def check_stream(part: StreamAppend, head: HeadOf | None) -> None:
@@ -84,6 +87,20 @@ def check_claim(
             hint="wait until it is released or expires, then look again",
             lease=lease,
         )
+
+
+def check_checkpoint(checkpoint: Checkpoint, head: H | None) -> H:
+    """The head of the checkpoint's stream. Raises StreamNotFound, or InvalidUnit for a sequence that is not held."""
+    if head is None:
+        raise StreamNotFound(f"there is no stream {checkpoint.stream_id}", stream_id=checkpoint.stream_id)
+    if not 0 <= checkpoint.up_to_sequence <= head.seq:
+        raise InvalidUnit(
+            f"a checkpoint of {checkpoint.projection} claims sequence {checkpoint.up_to_sequence} "
+            f"of {checkpoint.stream_id}, whose head is {head.seq}",
+            hint="fold what the ledger holds, then save",
+            head=head.head(),
+        )
+    return head
 
 
 def renewed(head: HeadOf | None, lease: Lease, until_ms: int) -> Lease:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
-import sys
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -15,6 +12,8 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from counterfoil.adapters.filesystem.turn import FileTurn
+from counterfoil.adapters.shared.handles import StoreHandle, abandoned_after_fork, on_event_loop
+from counterfoil.adapters.shared.refusals import check_checkpoint
 from counterfoil.adapters.sqlite import leases
 from counterfoil.adapters.sqlite.checks import require
 from counterfoil.adapters.sqlite.connect import Params, close_quietly, fetch
@@ -28,7 +27,6 @@ from counterfoil.adapters.sqlite.removal import remove_content, remove_stream
 from counterfoil.adapters.sqlite.runs import rebuild_spans
 from counterfoil.adapters.sqlite.tables import RowTables
 from counterfoil.adapters.sqlite.transaction import WriteTransaction
-from counterfoil.errors import InvalidUnit, StoreReadOnly, StreamNotFound
 from counterfoil.store.contract import Reader
 from counterfoil.store.rows import RowChange
 from counterfoil.store.unit import Capabilities, Checkpoint, Claimed, Lease, Outcome, Unit
@@ -49,7 +47,7 @@ SAVE_CHECKPOINT: Final = (
 )
 
 
-class SqliteStore(Reads):
+class SqliteStore(StoreHandle[Engine, RowTables], Reads):
     """A ledger in one directory of a local file system. Made by ``open_sqlite``; see ``store.contract.Store``."""
 
     def __init__(
@@ -66,13 +64,14 @@ class SqliteStore(Reads):
     ) -> None:
         super().__init__(self._ask, tables)
         self._path = path
+        self._shown, self._named = str(path), {"path": str(path)}
         self._ledger_id = ledger_id
         self._readers = readers
         self._clock = now_ms
         self._writer = writer
         self._engine = engine
         self._turn = turn
-        _open.add(self)
+        abandoned_after_fork(self)
 
     # ---- what it is ----------------------------------------------------------------------------------------------
 
@@ -80,21 +79,6 @@ class SqliteStore(Reads):
     def capabilities(self) -> Capabilities:
         """Durable, and shared by the processes of one machine."""
         return Capabilities(durable=True, shared=True, engine="sqlite")
-
-    @property
-    def ledger_id(self) -> str:
-        """See ``Store.ledger_id``."""
-        return self._ledger_id
-
-    @property
-    def read_only(self) -> bool:
-        """Whether this handle refuses to write."""
-        return self._engine is None
-
-    @property
-    def stale_tables(self) -> frozenset[str]:
-        """Declared row tables that appeared or changed after events were recorded: ``rebuild_rows(None, …)``."""
-        return self._tables.stale
 
     def now_ms(self) -> int:
         """See ``Store.now_ms``."""
@@ -115,7 +99,7 @@ class SqliteStore(Reads):
         for job in jobs:
             events += job.events
             size += job.size
-        return self._writer.submit(jobs, events, size, block=not _on_event_loop())
+        return self._writer.submit(jobs, events, size, block=not on_event_loop())
 
     def claim(
         self, stream_id: str, owner: str, ttl_ms: int, expect_token: int, unit: Unit | None = None
@@ -219,16 +203,6 @@ class SqliteStore(Reads):
 
         return self._writer.call(alone).result()
 
-    def _writing(self) -> Engine:
-        self._writer.check_usable()
-        if self._engine is None:
-            raise StoreReadOnly(
-                f"{self._path} was opened for reading only",
-                hint="open it without read_only",
-                path=str(self._path),
-            )
-        return self._engine
-
     # ---- reading -------------------------------------------------------------------------------------------------
 
     def _ask(self, sql: str, params: Params) -> list[tuple[Any, ...]]:
@@ -294,36 +268,8 @@ class SqliteStore(Reads):
             self._turn.close()
 
 
-_open: weakref.WeakSet[SqliteStore] = weakref.WeakSet()
-_inherited: list[object] = []
-"""Connections that came into this process by fork. Closing one here would meddle with the parent's locks."""
-
-
-def _abandon_inherited() -> None:
-    for store in list(_open):
-        _inherited.extend(store.abandon())
-
-
-os.register_at_fork(after_in_child=_abandon_inherited)
-
-
-def _on_event_loop() -> bool:
-    """Whether this thread runs an asyncio loop right now; asyncio is not imported to find out."""
-    asyncio = sys.modules.get("asyncio")
-    return asyncio is not None and asyncio._get_running_loop() is not None  # noqa: SLF001 - exported for this use
-
-
 def _save_checkpoint(transaction: WriteTransaction, checkpoint: Checkpoint) -> None:
-    head = transaction.head(checkpoint.stream_id)
-    if head is None:
-        raise StreamNotFound(f"there is no stream {checkpoint.stream_id}", stream_id=checkpoint.stream_id)
-    if not 0 <= checkpoint.up_to_sequence <= head.seq:
-        raise InvalidUnit(
-            f"a checkpoint of {checkpoint.projection} claims sequence {checkpoint.up_to_sequence} "
-            f"of {checkpoint.stream_id}, whose head is {head.seq}",
-            hint="fold what the ledger holds, then save",
-            head=head.head(),
-        )
+    head = check_checkpoint(checkpoint, transaction.head(checkpoint.stream_id))
     transaction.cursor.execute(
         SAVE_CHECKPOINT,
         (
