@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, BinaryIO, Final, cast
+from typing import Any, BinaryIO, Final, TypedDict, Unpack, cast
 
 from counterfoil.artifacts import events
 from counterfoil.artifacts.handle import Artifact, scope_here
@@ -37,6 +37,20 @@ NAME_CHARACTERS_MAX: Final = 1_000
 
 Given = bytes | os.PathLike[str] | BinaryIO | Iterable[bytes]
 """What may be kept: bytes at hand, a file by its path, an open binary file, or pieces as they come."""
+
+
+class How(TypedDict, total=False):
+    """How bytes are kept. ``kind`` is a label (default ``file``), ``classification`` one of the five classes.
+
+    ``name`` and ``media_type`` are content, ``subject`` names whom it is about, ``permission`` what a reader needs.
+    """
+
+    kind: str
+    classification: str
+    name: str | None
+    media_type: str | None
+    subject: str | None
+    permission: str | None
 
 
 @frozen
@@ -191,30 +205,11 @@ def handle_of_event(ports: Any, event: Event) -> Artifact:
     )
 
 
-def keep(
-    source: Given,
-    *,
-    kind: str = FILE_KIND,
-    classification: str = DEFAULT_CLASS,
-    name: str | None = None,
-    media_type: str | None = None,
-    subject: str | None = None,
-    permission: str | None = None,
-) -> Artifact:
+def keep(source: Given, **how: Unpack[How]) -> Artifact:
     """Keep bytes as an artifact of the run around this code; for tools, which hold no run of their own.
 
-    A tool that recovery calls for a run that its worker left keeps them for that run.
-
-    Raises :class:`counterfoil.errors.NoRun` outside a run, and as :func:`keep_flow`.
+    A tool that recovery calls for a run that its worker left keeps them for that run. Raises
+    :class:`counterfoil.errors.NoRun` outside a run, and as :func:`keep_flow`.
     """
     scope = scope_here()
-    asked = wanted(
-        source,
-        kind=kind,
-        classification=classification,
-        name=name,
-        media_type=media_type,
-        subject=subject,
-        permission=permission,
-    )
-    return drive(keep_flow(scope, asked), scope.ports)
+    return drive(keep_flow(scope, wanted(source, **how)), scope.ports)

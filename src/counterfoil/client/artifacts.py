@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 from counterfoil.abc import ArtifactStore
 from counterfoil.artifacts import events
 from counterfoil.artifacts.handle import Artifact
 from counterfoil.artifacts.keep import (
-    DEFAULT_CLASS,
-    FILE_KIND,
     Given,
+    How,
     handle_of_event,
     handle_of_stored,
     reference_of_stored,
@@ -158,18 +157,7 @@ class Artifacts:
         """What became of an artifact: ``present missing withheld damaged``; reads it whole."""
         return self.vault.look(self.reference(row))
 
-    def keep(
-        self,
-        conversation: str,
-        source: Given,
-        *,
-        kind: str = FILE_KIND,
-        classification: str = DEFAULT_CLASS,
-        name: str | None = None,
-        media_type: str | None = None,
-        subject: str | None = None,
-        permission: str | None = None,
-    ) -> Artifact:
+    def keep(self, conversation: str, source: Given, **how: Unpack[How]) -> Artifact:
         """Keep bytes in a conversation outside any run, such as what comes with a message that starts one.
 
         Each call records an ``artifact.stored``; equal bytes are stored once. Raises as ``run.artifact`` does.
@@ -177,15 +165,8 @@ class Artifacts:
         self._handle.check_writable()
         ports = self._ports
         stream_id = self._stream_of(conversation)
-        asked = wanted(
-            source,
-            kind=kind,
-            classification=classification,
-            name=name,
-            media_type=media_type,
-            subject=subject,
-            permission=permission,
-        )
+        asked = wanted(source, **how)
+        subject = asked.subject
         done = ports.put_artifact(PutArtifact(stream_id, asked.source, asked.klass, asked.subject))
         draft = events.stored(
             ports.new_id("evt"),

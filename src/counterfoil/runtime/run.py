@@ -7,10 +7,10 @@ import contextvars
 import functools
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from types import TracebackType
-from typing import Any, ParamSpec, Self, TypeVar, cast, overload
+from typing import Any, ParamSpec, Self, TypeVar, Unpack, cast, overload
 
 from counterfoil.artifacts.handle import Artifact, serving
-from counterfoil.artifacts.keep import Given, keep_flow, wanted
+from counterfoil.artifacts.keep import Given, How, keep_flow, wanted
 from counterfoil.core.values import from_json, to_json
 from counterfoil.effects.decisions import Constrained, Decisions
 from counterfoil.effects.handle import Handle
@@ -244,7 +244,7 @@ class Run:
             record_flow(self._open_scope(), registry, event_type, data or {}, version, ignorable)
         )
 
-    def artifact(self, source: Given, **how: Any) -> Artifact:
+    def artifact(self, source: Given, **how: Unpack[How]) -> Artifact:
         """Keep bytes outside the events: encrypted, stored once for a subject, recorded as ``artifact.stored``.
 
         ``source`` is bytes, the path of a file, an open binary file or pieces of bytes; it is streamed. ``how`` may say
@@ -254,7 +254,7 @@ class Run:
         """
         return self._drive(keep_flow(self._open_scope(), wanted(source, **how)))
 
-    async def aartifact(self, source: Given, **how: Any) -> Artifact:
+    async def aartifact(self, source: Given, **how: Unpack[How]) -> Artifact:
         """As :meth:`artifact`, for tasks: files are read and written in a thread."""
         return await self._adrive(keep_flow(self._open_scope(), wanted(source, **how)))
 
