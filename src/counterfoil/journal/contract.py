@@ -39,6 +39,9 @@ class TurnJournal(TurnReader, Protocol):
     """Where turns are kept. Thread-safe; several processes may append, also to one turn.
 
     Events are append-only: no method changes one, and the engines refuse it to everybody else too.
+
+    A journal of an application is called in the context in which each turn began, one turn at a time. One that looks
+    at nothing but the notes says so with ``reads_context = False`` and is given several turns at once.
     """
 
     def append(self, notes: Sequence[TurnNote]) -> list[TurnEvent]:

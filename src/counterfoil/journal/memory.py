@@ -20,6 +20,8 @@ class _Turn:
 class MemoryJournal:
     """A :class:`~counterfoil.journal.contract.TurnJournal` that ends with its process."""
 
+    reads_context: bool = False
+
     def __init__(self) -> None:
         self._turns: dict[str, _Turn] = {}
         self._lock = threading.Lock()

@@ -98,6 +98,8 @@ class Run(Protocol):
 class SqlJournal(ABC):
     """A :class:`~counterfoil.journal.contract.TurnJournal` in a database."""
 
+    reads_context: bool = False
+
     @abstractmethod
     def transaction(self, *, removes: bool = False) -> AbstractContextManager[Run]:
         """One transaction for writing, committed when the block ends; ``removes`` lifts the refusal of DELETE in it."""

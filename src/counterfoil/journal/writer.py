@@ -30,6 +30,9 @@ BATCH_MAX: Final = 256
 FLUSH_S: Final = 5.0
 """How long the end of a process waits for what is queued."""
 
+LINGER_S: Final = 0.01
+"""How long a queued event waits for others: a thread that wakes for each would take the processor from the turns."""
+
 IDLE_S: Final = 1.0
 """How long the thread waits for more before it ends."""
 
@@ -115,6 +118,8 @@ class JournalWriter:
         self._more = threading.Condition(lock)
         self._done = threading.Condition(lock)
         self._working = False
+        self._waiting = False
+        self._hurried = 0
         self._worker = 0
         self._closed = False
         self._taken = 0
@@ -139,7 +144,12 @@ class JournalWriter:
         """Wait until everything handed over so far was written or given up; False when the time was over first."""
         with self._done:
             wanted = self._given
-            return self._done.wait_for(lambda: self._taken >= wanted, timeout_s)
+            self._hurried += 1
+            self._more.notify()
+            try:
+                return self._done.wait_for(lambda: self._taken >= wanted, timeout_s)
+            finally:
+                self._hurried -= 1
 
     def close(self, timeout_s: float = FLUSH_S) -> bool:
         """Take nothing more, write what waits and close the journal; False when the time was over first. Idempotent."""
@@ -158,7 +168,8 @@ class JournalWriter:
 
     def _wake(self) -> None:
         if self._working:
-            self._more.notify()
+            if self._waiting:
+                self._more.notify()
             return
         threading.Thread(target=self._work, name="counterfoil-journal", daemon=True).start()
         self._working = True
@@ -168,32 +179,60 @@ class JournalWriter:
         self._worker = threading.get_ident()
         while True:
             with self._more:
-                if not self._queue and not self._closed:
-                    self._more.wait(IDLE_S)
+                self._await_events()
                 if not self._queue:
                     self._working = False
                     return
                 batch = [self._queue.popleft() for _ in range(min(BATCH_MAX, len(self._queue)))]
             self.write(batch)
 
+    def _await_events(self) -> None:
+        """Wait for a first event, and a little for others, unless somebody waits for it to be written."""
+        if not self._queue and not self._closed:
+            self._waiting = True
+            self._more.wait(IDLE_S)
+            self._waiting = False
+        if self._queue and len(self._queue) < BATCH_MAX and not self._pressed():
+            self._more.wait_for(self._pressed, LINGER_S)
+
+    def _pressed(self) -> bool:
+        return bool(self._closed or self._hurried or self._patience_s)
+
     def write(self, batch: Sequence[_Queued]) -> None:
-        """Write a batch, turn by turn; what one turn's journal refuses does not hold up another's."""
-        for lane, group in groupby(sorted(batch, key=_turn_of), key=lambda queued: queued[0]):
-            queued = list(group)
-            gaps = [gap for _, _, gap in queued]
-            gaps[0] += lane.take_failed()
-            notes = [
-                replace(note, summary=with_gap(note.summary, gap)) if gap else note
-                for (_, note, _), gap in zip(queued, gaps, strict=True)
-            ]
-            try:
-                lane.context.copy().run(self.journal.append, notes)
-            except Exception as error:  # noqa: BLE001 - whatever a journal raises, no turn may feel it
-                lane.fail(len(notes) + sum(gaps))
-                self._lose(len(notes), error)
+        """Write a batch: at once where the journal allows it, else turn by turn.
+
+        What one turn's journal refuses does not hold up another's.
+        """
+        turns = [list(group) for _, group in groupby(sorted(batch, key=_turn_of), key=_turn_of)]
+        if len(turns) == 1 or getattr(self.journal, "reads_context", True) or not self._written_whole(turns):
+            for queued in turns:
+                self._write_turn(queued)
         with self._done:
             self._taken += len(batch)
             self._done.notify_all()
+
+    def _written_whole(self, turns: Sequence[Sequence[_Queued]]) -> bool:
+        """Several turns in one transaction; False when it was refused and nothing of it is recorded."""
+        failed = [queued[0][0].take_failed() for queued in turns]
+        notes = [
+            note for queued, before in zip(turns, failed, strict=True) for note in _notes(queued, before)
+        ]
+        try:
+            self.journal.append(notes)
+        except Exception:  # noqa: BLE001 - each turn is tried by itself, and what it raises then is reported
+            for queued, before in zip(turns, failed, strict=True):
+                queued[0][0].fail(before)
+            return False
+        return True
+
+    def _write_turn(self, queued: Sequence[_Queued]) -> None:
+        lane = queued[0][0]
+        failed = lane.take_failed()
+        try:
+            lane.context.copy().run(self.journal.append, _notes(queued, failed))
+        except Exception as error:  # noqa: BLE001 - whatever a journal raises, no turn may feel it
+            lane.fail(failed + sum(1 + gap for _, _, gap in queued))
+            self._lose(len(queued), error)
 
     def _lose(self, events: int, error: Exception) -> None:
         with self._done:
@@ -203,6 +242,16 @@ class JournalWriter:
     def inherited(self) -> None:
         """In the child of a fork: the thread, and what was queued, are the parent's."""
         self._begin()
+
+
+def _notes(queued: Sequence[_Queued], failed: int) -> list[TurnNote]:
+    """What is to be written of one turn; ``failed`` events of it are missing before the first."""
+    gaps = [gap for _, _, gap in queued]
+    gaps[0] += failed
+    return [
+        replace(note, summary=with_gap(note.summary, gap)) if gap else note
+        for (_, note, _), gap in zip(queued, gaps, strict=True)
+    ]
 
 
 def _turn_of(queued: _Queued) -> int:

@@ -89,6 +89,38 @@ def test_what_one_turn_breaks_does_not_hold_up_another():
     assert stages(events(writer, OTHER)) == ["GUARD guard=x"]
 
 
+class Counting(MemoryJournal):
+    """Says how many turns each append held."""
+
+    def __init__(self):
+        super().__init__()
+        self.appends = []
+
+    def append(self, notes):
+        self.appends.append(len({note.turn_id for note in notes}))
+        return super().append(notes)
+
+
+@pytest.mark.parametrize("reads, appends", [(False, [2]), (True, [1, 1])])
+def test_turns_share_an_append_where_the_journal_looks_at_nothing_but_notes(reads, appends):
+    journal = Counting()
+    journal.reads_context = reads
+    writer, mine, other = JournalWriter(journal), TurnLane(), TurnLane()
+    queued = [(mine, note(), 0), (other, note(turn_id=OTHER), 0), (mine, note("COMMIT"), 0)]
+    writer.write(queued)
+    assert journal.appends == appends
+    assert [event.type for event in journal.events("default", TURN)] == ["INTAKE", "COMMIT"]
+
+
+def test_of_turns_that_share_an_append_only_the_refused_one_is_lost():
+    journal = Counting()
+    writer, good, bad = JournalWriter(journal), TurnLane(), TurnLane()
+    writer.write([(good, note(), 0), (bad, note(agent_id="a|b", turn_id=OTHER), 0)])
+    assert journal.appends == [2, 1, 1]
+    assert len(journal.events("default", TURN)) == 1
+    assert (writer.lost, bad.take_failed(), good.take_failed()) == (1, 1, 0)
+
+
 def test_a_failure_is_logged_by_its_class_and_without_its_text(caplog):
     writer = JournalWriter(Failing(OSError("ines@example.org")))
     with caplog.at_level(logging.ERROR, "counterfoil.journal"):
@@ -102,6 +134,8 @@ def test_the_journal_is_called_in_the_context_in_which_the_turn_began():
     seen = []
 
     class Looking(MemoryJournal):
+        reads_context = True
+
         def append(self, notes):
             seen.append((HOST.get(), threading.current_thread() is threading.main_thread()))
             return super().append(notes)
