@@ -1,4 +1,4 @@
-"""A worker: ends doubt whose time has come, makes due retries, and enters registered agents whose run can go on."""
+"""A worker: ends doubt, makes due retries, lets approvals expire, and enters registered agents whose run can go on."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from counterfoil.approvals.expire import expire_approval, lapsed_rows
+from counterfoil.flow.drive import drive
 from counterfoil.flow.ports import Ports
 from counterfoil.runtime.agents import Agent, find_agent
 from counterfoil.runtime.ready import ReadyRun, ready_runs
@@ -38,7 +40,19 @@ class Entry:
     why: str = ""
 
 
-Happening = EffectReport | Entry
+@dataclass(frozen=True, slots=True)
+class Lapsed:
+    """An approval whose time was over, which is on record now."""
+
+    approval_id: str
+    effect_id: str
+    run_id: str
+    stream_id: str
+    tool: str
+    done: Literal["expired"] = "expired"
+
+
+Happening = EffectReport | Lapsed | Entry
 Enter = Callable[[ReadyRun, Agent], Entry]
 
 
@@ -95,6 +109,7 @@ class Worker:
     def _due(self) -> Iterator[Happening]:
         yield from self._effects(doubt_due(self._ports), end_doubt)
         yield from self._effects(self._retries(), make_retry)
+        yield from self._approvals()
         if self._enter is not None:
             yield from self._runs(self._enter)
 
@@ -120,6 +135,20 @@ class Worker:
             else:
                 self._pauses.end(effect_id)
             yield report
+
+    def _approvals(self) -> Iterator[Lapsed]:
+        for row in lapsed_rows(self._ports):
+            if self._stopping:
+                return
+            approval_id = str(row["approval_id"])
+            if drive(expire_approval(approval_id), self._ports):
+                yield Lapsed(
+                    approval_id,
+                    effect_id=str(row["effect_id"]),
+                    run_id=str(row["run_id"] or ""),
+                    stream_id=str(row["stream_id"]),
+                    tool=str(row["tool"] or ""),
+                )
 
     def _runs(self, enter: Enter) -> Iterator[Entry]:
         for run in ready_runs(self._ports):
@@ -170,4 +199,4 @@ class Pauses:
 def _came_to_nothing(happened: Happening) -> bool:
     if isinstance(happened, Entry):
         return happened.done in ("busy", "left")
-    return happened.done in ("left", "live", "nothing")
+    return isinstance(happened, EffectReport) and happened.done in ("left", "live", "nothing")

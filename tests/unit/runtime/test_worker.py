@@ -10,7 +10,7 @@ import pytest
 import counterfoil
 from counterfoil.effects import Retry, by_key, by_lookup, by_review, effect
 from counterfoil.effects.registry import own_tools
-from counterfoil.errors import InvalidForm, RunWaiting, StoreIO
+from counterfoil.errors import ApprovalDenied, InvalidForm, RunWaiting, StoreIO
 from counterfoil.policy import RuleList, ask
 from counterfoil.runtime.agents import agents, own_agents
 from counterfoil.runtime.worker import PAUSE_MS, PAUSE_MS_MAX, REMEMBERED_MAX, Pauses
@@ -127,9 +127,40 @@ def test_a_run_whose_approval_has_expired_can_go_on(world, ledger, provider, sho
     assert ready(ledger) == []
     world.clock.advance(60_001)
     assert ready(ledger) == [("payer", "approval")]
-    assert told(world.open()) == ["ended"]
+    assert told(world.open()) == ["expired", "ended"]
     assert ledger.approvals(state=None)[0]["state"] == "expired"
+    assert ledger.runs()[0]["terminal"] == "policy_stop"
     assert provider.requests == []
+
+
+def test_an_approval_expires_on_record_also_where_nobody_can_go_on(world, ledger, provider, shop):
+    policy = RuleList("limits", revision="1", otherwise="deny", rules=[ask("always", expires_s=60)])
+    agent = shop(policy=policy)
+    ledger.policy = policy
+    with pytest.raises(RunWaiting):
+        start(ledger, agent)
+    assert told(ledger) == []
+    world.clock.advance(60_001)
+    assert told(world.open(), agents=False) == ["expired"]
+    assert told(world.open(), agents=False) == []
+    assert ledger.approvals(state=None)[0]["state"] == "expired"
+    with pytest.raises(ApprovalDenied) as denied:
+        start(ledger, agent)
+    assert denied.value.outcome == "expired"
+    assert len(list(ledger.events("case o-1", types={"approval.expired"}))) == 1
+    check_truth(ledger)
+
+
+def test_a_grant_that_was_used_does_not_expire(world, ledger, provider, shop):
+    policy = RuleList("limits", revision="1", otherwise="deny", rules=[ask("always", expires_s=60)])
+    ledger.policy = policy
+    agent = shop(policy=policy)
+    with pytest.raises(RunWaiting):
+        start(ledger, agent)
+    ledger.approve(ledger.approvals()[0]["approval_id"], by="Ines")
+    assert told(ledger) == ["ended"]
+    world.clock.advance(60_001)
+    assert told(ledger) == []
 
 
 def test_a_run_whose_retry_is_due_can_go_on_and_not_before(world, ledger, provider, shop):

@@ -8,7 +8,7 @@ from typing import Final
 from counterfoil.cli.render.line import Line, Span, Style, wrap
 from counterfoil.cli.render.marks import marked
 from counterfoil.cli.render.recovered import effect_lines
-from counterfoil.runtime.worker import Entry, Happening
+from counterfoil.runtime.worker import Entry, Happening, Lapsed
 
 _ENTERED: Final[Mapping[str, tuple[str, Style, str]]] = {
     "ended": ("✓", "good", "ended"),
@@ -42,6 +42,9 @@ def happened_lines(happened: Happening, width: int, option: str) -> list[Line]:
     """One thing that happened."""
     if isinstance(happened, Entry):
         return _entry_lines(happened, width)
+    if isinstance(happened, Lapsed):
+        words = f"  {marked(happened.tool) or 'a call'}  "
+        return [Line(Span("× approval expired", "quiet"), words, Span(happened.approval_id, "quiet"))]
     return list(effect_lines(happened, width, option))
 
 

@@ -19,7 +19,7 @@ from counterfoil.cli.signals import told_to_stop
 from counterfoil.effects.registry import tools
 from counterfoil.runtime.agents import agents
 from counterfoil.runtime.recover import EffectReport
-from counterfoil.runtime.worker import Entry, Happening
+from counterfoil.runtime.worker import Entry, Happening, Lapsed
 
 EVERY = click.option(
     "--every",
@@ -39,7 +39,7 @@ EVERY = click.option(
 @face_options(ledger=True)
 @pass_face
 def command(face: Face, app: str | None, every_s: float, once: bool) -> int:
-    """End doubt whose time has come, make due retries, and enter registered agents again whose run can go on.
+    """End doubt, make due retries, let approvals expire, and enter registered agents again whose run can go on.
 
     A run can go on when its approval was answered or has expired, its review is settled, its retry is due, or its worker
     is gone. Any number of workers may run at the same time, anywhere. SIGTERM and Ctrl-C let it finish what it is at and
@@ -82,6 +82,8 @@ def serve(face: Face, app: str | None, *, every_s: float, once: bool, enter: boo
 def _json(happened: Happening) -> dict[str, Any]:
     if isinstance(happened, EffectReport):
         return {"effect": effect_report_json(happened)}
+    if isinstance(happened, Lapsed):
+        return {"approval": {name: getattr(happened, name) for name in happened.__slots__}}
     return {"run": dict(_entry(happened))}
 
 
