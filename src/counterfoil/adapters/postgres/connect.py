@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Final, TypeVar
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
+from counterfoil.adapters.postgres.arrays import register_arrays
 from counterfoil.adapters.postgres.faults import DeadlinePassed
 from counterfoil.adapters.postgres.place import ANSWER_S, WAIT_S, PostgresPlace
 
@@ -121,6 +122,7 @@ def connect(
         name: value for name, value in options.items() if name not in given or name == "connect_timeout"
     }
     connection = BoundedConnection.connect(place.conninfo, autocommit=True, prepare_threshold=None, **options)
+    register_arrays(connection)
     connection.answer_s, connection.give_up_at = patience.answer_s, give_up_at
     if BoundedConnection.may_prepare and _is_direct(connection):
         connection.prepare_threshold = PREPARE_THRESHOLD

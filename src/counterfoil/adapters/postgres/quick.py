@@ -14,6 +14,7 @@ from typing import Any, Final
 import psycopg
 
 from counterfoil.adapters.memory.tables import Table
+from counterfoil.adapters.postgres.arrays import Bigints, Blobs, Smallints, Texts
 from counterfoil.adapters.postgres.cells import rows_json
 from counterfoil.adapters.postgres.connect import run
 from counterfoil.adapters.postgres.heads import HeadMemory, HeadState
@@ -139,13 +140,26 @@ def _events(transaction: WriteTransaction, before: Mapping[str, HeadState]) -> l
     old, new = [before[one] for one in ids], [transaction.heads[one] for one in ids]
     events, records = transaction.events, transaction.contents
     return [
-        *(transaction.lock_ms, transaction.tables.versions),
-        *(ids, [head.seq for head in old], [head.hash for head in old], [head.token for head in old]),
-        *([head.seq for head in new], [head.hash for head in new], transaction.now_ms),
-        [number[event[0]] for event in events],
-        *([event[column] for event in events] for column in (1, 2, 3, 4, 7, 8)),
-        [number[record[0]] for record in records],
-        *([record[column] for record in records] for column in (1, 2, 4)),
+        transaction.lock_ms,
+        transaction.tables.versions,
+        Texts(ids),
+        Bigints([head.seq for head in old]),
+        Blobs([head.hash for head in old]),
+        Bigints([head.token for head in old]),
+        Bigints([head.seq for head in new]),
+        Blobs([head.hash for head in new]),
+        transaction.now_ms,
+        Bigints([number[event[0]] for event in events]),
+        Bigints([event[1] for event in events]),
+        Texts([event[2] for event in events]),
+        Texts([event[3] for event in events]),
+        Texts([event[4] for event in events]),
+        Blobs([event[7] for event in events]),
+        Blobs([event[8] for event in events]),
+        Bigints([number[record[0]] for record in records]),
+        Bigints([record[1] for record in records]),
+        Smallints([record[2] for record in records]),
+        Blobs([record[4] for record in records]),
     ]
 
 
