@@ -10,8 +10,9 @@ from counterfoil.adapters.postgres.cells import given_text, stored, stored_text
 from counterfoil.adapters.postgres.feed import LAG_MS, Cursor, decode, horizon, position
 from counterfoil.adapters.postgres.paging import LIMIT_MAX
 from counterfoil.adapters.postgres.schema import quoted
-from counterfoil.adapters.postgres.strays import STRAYS, stray_of
+from counterfoil.adapters.postgres.strays import STRAYS
 from counterfoil.adapters.postgres.tables import RowTables
+from counterfoil.adapters.shared.strays import stray_of
 from counterfoil.store.rows import Key, Row
 from counterfoil.store.unit import Checkpoint, FeedPage, Head, Lease, StoredEvent, StoredStream, Stray
 

@@ -2,20 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from counterfoil.store.unit import Stray
-
-
-@dataclass(frozen=True, slots=True)
-class StrayKind:
-    """One way of not belonging. ``sql`` takes a limit and yields (what it names, stream id, sequence)."""
-
-    table: str
-    what: str
-    sql: str
-
+from counterfoil.adapters.shared.strays import StrayKind
 
 STRAYS: Final = (
     StrayKind(
@@ -57,9 +46,3 @@ STRAYS: Final = (
         " (SELECT 1 FROM {s}.head h WHERE h.stream_id = s.stream_id) ORDER BY stream_id LIMIT %s",
     ),
 )
-
-
-def stray_of(kind: StrayKind, row: tuple[Any, ...]) -> Stray:
-    """One found row as the contract shows it."""
-    named, stream_id, sequence = row
-    return Stray(kind.table, kind.what.format(named), stream_id, sequence)

@@ -10,7 +10,7 @@ from typing import Any, Final
 from counterfoil.adapters.memory.tables import Table
 from counterfoil.adapters.postgres.cells import given
 from counterfoil.adapters.postgres.connect import BoundedConnection, fetch, run, run_all
-from counterfoil.adapters.postgres.paging import CASTS, Pages, listed, quote
+from counterfoil.adapters.postgres.paging import CASTS, DIALECT
 from counterfoil.adapters.postgres.roles import grant_rows
 from counterfoil.adapters.postgres.routines import row_routines
 from counterfoil.adapters.postgres.schema import of_my_tenants, policy, quoted
@@ -22,6 +22,7 @@ from counterfoil.adapters.shared.declared import (
     check_spec,
     described,
 )
+from counterfoil.adapters.shared.paging import Pages, listed, quote
 from counterfoil.store.rows import VERSION_COLUMN, Cell, Row, TableSpec
 
 NAME_MAX: Final = 63
@@ -55,7 +56,7 @@ class RowTable:
         types = {column.name: CASTS[column.type] for column in spec.columns}
         self.all_columns = (*types, VERSION_COLUMN)
         columns = listed(self.all_columns)
-        self.pages = Pages(spec, table, columns)
+        self.pages = Pages(spec, table, columns, DIALECT)
         here = " AND ".join(f"{quote(name)} = %s::{types[name]}" for name in spec.key)
         self.get = f"SELECT {columns} FROM {table} WHERE {here}"
         routines = self.routines

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from counterfoil.adapters.shared.strays import stray_of
 from counterfoil.adapters.sqlite.checks import IDS_PER_QUERY
 from counterfoil.adapters.sqlite.connect import Params
 from counterfoil.adapters.sqlite.plan import check_key
 from counterfoil.adapters.sqlite.runs import IN_RUN
 from counterfoil.adapters.sqlite.schema import PARTS_PER_EVENT
-from counterfoil.adapters.sqlite.strays import STRAYS, stray_of
+from counterfoil.adapters.sqlite.strays import STRAYS
 from counterfoil.adapters.sqlite.tables import RowTables
 from counterfoil.errors import InvalidForm
 from counterfoil.store.rows import Key, Row
@@ -167,7 +168,7 @@ class Reads:
     ) -> list[Row]:
         """See ``Reader.select``."""
         found = self._tables.table(table)
-        sql, params = found.select(index, prefix, after, limit, descending=descending)
+        sql, params = found.pages.select(index, prefix, after, limit, descending=descending)
         return [found.row(row) for row in self._query(sql, params)]
 
     def checkpoint(self, stream_id: str, projection: str, version: int) -> Checkpoint | None:

@@ -2,21 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from counterfoil.adapters.shared.strays import StrayKind
 from counterfoil.adapters.sqlite.schema import PARTS_PER_EVENT
-from counterfoil.store.unit import Stray
-
-
-@dataclass(frozen=True, slots=True)
-class StrayKind:
-    """One way of not belonging. ``sql`` takes a limit and yields (what it names, stream id, sequence)."""
-
-    table: str
-    what: str
-    sql: str
-
 
 STRAYS: Final = (
     StrayKind(
@@ -51,9 +40,3 @@ STRAYS: Final = (
         " ORDER BY number LIMIT ?",
     ),
 )
-
-
-def stray_of(kind: StrayKind, row: tuple[Any, ...]) -> Stray:
-    """One found row as the contract shows it."""
-    named, stream_id, sequence = row
-    return Stray(kind.table, kind.what.format(named), stream_id, sequence)

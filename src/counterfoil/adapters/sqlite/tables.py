@@ -15,12 +15,14 @@ from counterfoil.adapters.shared.declared import (
     check_spec,
     described,
 )
+from counterfoil.adapters.shared.paging import Dialect, Pages, listed, quote
 from counterfoil.adapters.sqlite.bulk import Bulk
 from counterfoil.adapters.sqlite.connect import fetch
-from counterfoil.errors import InvalidUnit
-from counterfoil.store.rows import STATE_COLUMN, VERSION_COLUMN, Cell, Column, Key, Row, TableSpec
+from counterfoil.store.rows import STATE_COLUMN, VERSION_COLUMN, Column, Row, TableSpec
 
 NAME_MAX: Final = 63
+
+DIALECT: Final = Dialect(mark=lambda _: "?", rising="", falling=" DESC", limit="?", limit_max=(1 << 63) - 1)
 _SQL_TYPES: Final = {"text": "TEXT", "integer": "INTEGER", "blob": "BLOB"}
 PYTHON_TYPES: Final[Mapping[str, type]] = {"text": str, "integer": int, "blob": bytes}
 _EMPTY: Final = {"text": "''", "integer": "0", "blob": "x''"}
@@ -40,6 +42,7 @@ class RowTable:
     clear: str = field(init=False)
     clear_stream: str | None = field(init=False)
     all_columns: tuple[str, ...] = field(init=False)
+    pages: Pages = field(init=False)
     _patches: dict[tuple[tuple[str, ...], int], str] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -48,20 +51,21 @@ class RowTable:
         self.columns = {column.name: column for column in self.spec.columns}
         self.names = tuple(self.columns)
         self.all_columns = (*self.names, VERSION_COLUMN)
+        self.pages = Pages(self.spec, table, listed(self.all_columns), DIALECT)
         here = _equal(key, " AND ")
-        changed = [f"{_q(name)} = excluded.{_q(name)}" for name in self.names if name not in key]
+        changed = [f"{quote(name)} = excluded.{quote(name)}" for name in self.names if name not in key]
         changed.append(f"{VERSION_COLUMN} = {VERSION_COLUMN} + 1")
         # A new row's version is the column's default.
         self.put = Bulk(
-            f"INSERT INTO {table} ({_list(self.names)})",
+            f"INSERT INTO {table} ({listed(self.names)})",
             len(self.names),
-            f" ON CONFLICT ({_list(key)}) DO UPDATE SET {', '.join(changed)}",
+            f" ON CONFLICT ({listed(key)}) DO UPDATE SET {', '.join(changed)}",
         )
-        self.get = f"SELECT {_list(self.all_columns)} FROM {table} WHERE {here}"
+        self.get = f"SELECT {listed(self.all_columns)} FROM {table} WHERE {here}"
         self.remove = f"DELETE FROM {table} WHERE {here}"
         self.clear_stream = None
         if self.spec.stream_column is not None:
-            self.clear_stream = f"DELETE FROM {table} WHERE {_q(self.spec.stream_column)} = ?"
+            self.clear_stream = f"DELETE FROM {table} WHERE {quote(self.spec.stream_column)} = ?"
         self.clear = f"DELETE FROM {table}"
 
     def patch(self, names: tuple[str, ...], states: int = 0) -> str:
@@ -69,11 +73,11 @@ class RowTable:
         found = self._patches.get((names, states))
         if found is None:
             changed = ", ".join(
-                [*(f"{_q(name)} = ?" for name in names), f"{VERSION_COLUMN} = {VERSION_COLUMN} + 1"]
+                [*(f"{quote(name)} = ?" for name in names), f"{VERSION_COLUMN} = {VERSION_COLUMN} + 1"]
             )
             found = f"UPDATE {PREFIX}{self.spec.name} SET {changed} WHERE {_equal(self.spec.key, ' AND ')}"
             if states:
-                found += f" AND {_q(STATE_COLUMN)} IN ({', '.join('?' * states)})"
+                found += f" AND {quote(STATE_COLUMN)} IN ({', '.join('?' * states)})"
             self._patches[names, states] = found
         return found
 
@@ -81,98 +85,23 @@ class RowTable:
         """A fetched row by column name."""
         return dict(zip(self.all_columns, cells, strict=True))
 
-    def select(
-        self, index: str | None, prefix: Key, after: Key | None, limit: int, *, descending: bool
-    ) -> tuple[str, tuple[Any, ...]]:
-        """The statement and its parameters for one page in the order of an index, then of the key."""
-        leading = self._leading(index)
-        names = (*leading, *self.spec.key)
-        if len(prefix) > len(leading or names) or (after is not None and len(after) != len(names)):
-            raise InvalidUnit(
-                f"{self.spec.name} is paged by {names}; the values given do not fit", table=self.spec.name
-            )
-        conditions = [_same(name, cell) for name, cell in zip(names, prefix, strict=False)]
-        params: list[Cell] = [cell for cell in prefix if cell is not None]
-        if after is not None:
-            # Below the prefix only the rest decides, and an index can then go straight to the place.
-            told = len(prefix) if after[: len(prefix)] == prefix else 0
-            condition, values = self._beyond(names[told:], after[told:], descending=descending)
-            conditions.append(condition)
-            params += values
-        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-        order = ", ".join(f"{_q(name)} DESC" if descending else _q(name) for name in dict.fromkeys(names))
-        sql = (
-            f"SELECT {_list(self.all_columns)} FROM {PREFIX}{self.spec.name}{where} ORDER BY {order} LIMIT ?"
-        )
-        return sql, (*params, max(limit, 0))
-
-    def _leading(self, index: str | None) -> tuple[str, ...]:
-        if index is None:
-            return ()
-        if index not in self.spec.indexes:
-            raise InvalidUnit(f"table {self.spec.name} has no index {index!r}", table=self.spec.name)
-        return self.spec.indexes[index]
-
-    def _beyond(self, names: tuple[str, ...], after: Key, *, descending: bool) -> tuple[str, list[Cell]]:
-        """Rows after a row. NULL sorts first in SQLite, but compares with nothing, so it needs words of its own."""
-        sign = "<" if descending else ">"
-        if not names:
-            return "0", []
-        if None not in after and all(self._never_null(name) for name in names):
-            marks = ", ".join("?" * len(names))
-            return f"({_list(names)}) {sign} ({marks})", list(after)
-        choices: list[str] = []
-        values: list[Cell] = []
-        for place, name in enumerate(names):
-            further = _further(name, after[place], descending=descending)
-            if further is None:
-                continue
-            same = [_same(before, cell) for before, cell in zip(names, after[:place], strict=False)]
-            choices.append(" AND ".join([*same, further]))
-            values += [cell for cell in after[: place + 1] if cell is not None]
-        return f"({' OR '.join(f'({choice})' for choice in choices) or '0'})", values
-
-    def _never_null(self, name: str) -> bool:
-        return self.columns[name].required or name in self.spec.key
-
-
-def _q(name: str) -> str:
-    """The name quoted: a feature may call a column ``order`` or ``index``."""
-    return f'"{name}"'
-
-
-def _list(names: Sequence[str]) -> str:
-    return ", ".join(map(_q, names))
-
 
 def _equal(names: Sequence[str], between: str) -> str:
-    return between.join(f"{_q(name)} = ?" for name in names)
-
-
-def _same(name: str, cell: Cell) -> str:
-    """The condition that a column holds ``cell``; only a cell that is there becomes a parameter."""
-    return f"{_q(name)} IS NULL" if cell is None else f"{_q(name)} = ?"
-
-
-def _further(name: str, cell: Cell, *, descending: bool) -> str | None:
-    """The condition that a column stands beyond ``cell``; None if nothing does."""
-    if cell is None:
-        return None if descending else f"{_q(name)} IS NOT NULL"
-    return f"({_q(name)} < ? OR {_q(name)} IS NULL)" if descending else f"{_q(name)} > ?"
+    return between.join(f"{quote(name)} = ?" for name in names)
 
 
 def _create_statements(spec: TableSpec) -> list[str]:
     table = PREFIX + spec.name
     columns = [
-        f"{_q(column.name)} {_SQL_TYPES[column.type]}"
+        f"{quote(column.name)} {_SQL_TYPES[column.type]}"
         + (f" NOT NULL DEFAULT {_EMPTY[column.type]}" if column.required or column.name in spec.key else "")
         for column in spec.columns
     ]
-    columns += [f"{VERSION_COLUMN} INTEGER NOT NULL DEFAULT 1", f"PRIMARY KEY ({_list(spec.key)})"]
+    columns += [f"{VERSION_COLUMN} INTEGER NOT NULL DEFAULT 1", f"PRIMARY KEY ({listed(spec.key)})"]
     made = [f"CREATE TABLE {table} ({', '.join(columns)}) STRICT, WITHOUT ROWID"]
     for name, names in spec.indexes.items():
         covered = list(dict.fromkeys((*names, *spec.key)))
-        made.append(f"CREATE INDEX {table}__{name} ON {table} ({_list(covered)})")
+        made.append(f"CREATE INDEX {table}__{name} ON {table} ({listed(covered)})")
     return made
 
 
@@ -227,7 +156,7 @@ def _make_over(connection: sqlite3.Connection, spec: TableSpec, older: TableSpec
         connection.execute(statement)
     shared = carried_over(older, spec)
     if shared:
-        names = _list([*shared, VERSION_COLUMN])
+        names = listed([*shared, VERSION_COLUMN])
         # OR IGNORE: rows that the new key or a new requirement no longer admits come back with the rebuild.
         connection.execute(f"INSERT OR IGNORE INTO {table} ({names}) SELECT {names} FROM {table}__older")
     connection.execute(f"DROP TABLE {table}__older")
