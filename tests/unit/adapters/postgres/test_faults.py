@@ -283,14 +283,15 @@ def test_a_row_that_somebody_inserts_meanwhile_is_seen_on_the_second_try(ledger,
 
 
 def test_rebuilding_rows_may_take_longer_than_a_call_as_long_as_the_server_answers(ledger, stream):
-    store, never = ledger.open(wait_s=0.2, answer_s=5), threading.Event()
+    store, never = ledger.open(wait_s=60, answer_s=20), threading.Event()
 
     def slowly():
         for number in range(2):
-            never.wait(0.5)
+            never.wait(0.1)
             yield thing(f"again {number}", stream)
 
-    store.rebuild_rows(stream.stream_id, slowly())
+    with hasty(store, wait_s=0.1, answer_s=20):
+        store.rebuild_rows(stream.stream_id, slowly())
     assert [row["thing_id"] for row in store.select("thing")] == ["again 0", "again 1"]
 
 
@@ -341,9 +342,9 @@ def test_a_server_without_room_for_another_connection_is_busy(ledger, store, str
 def test_no_more_readers_than_allowed_are_connected(ledger, store, stream):
     from counterfoil.adapters.postgres import open_postgres
 
-    few = open_postgres(ledger.url(connections=2, wait_s=2), tables=(), create=False)
+    few = open_postgres(ledger.url(connections=2, wait_s=60), tables=(), create=False)
     ledger.handles.append(few)
-    with few.snapshot(), few.snapshot(), pytest.raises(StoreBusy) as caught:
+    with few.snapshot(), few.snapshot(), hasty(few, wait_s=0.2), pytest.raises(StoreBusy) as caught:
         few.head(stream.stream_id)
     assert "2 reading connections" in caught.value.message
     assert few.head(stream.stream_id).sequence == 3

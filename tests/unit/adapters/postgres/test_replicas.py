@@ -12,6 +12,7 @@ from counterfoil.errors import AppendTimeout, ConfigInvalid, StoreReadOnly
 from counterfoil.testing.events import SampleStream
 from counterfoil.testing.manual import SequentialIds
 from tests.servers.cluster import Cluster
+from tests.servers.patience import hasty
 from tests.unit.adapters.postgres.conftest import Ledger, outcome, receipt, thing
 from tests.unit.adapters.postgres.test_roles import login, make
 
@@ -103,12 +104,12 @@ def test_replicas_that_follow_synchronously_are_what_is_wanted(ledger, pair):
 def test_what_no_replica_has_confirmed_is_not_acknowledged_and_lands_once(ledger, pair):
     leader, replica = pair
     synchronously(leader, "*")
-    store = ledger.open(wait_s=2, answer_s=0.5)
+    store = ledger.open(wait_s=60, answer_s=20)
     one, other = SampleStream(), SampleStream(SequentialIds("other"))
     for stream in (one, other):
         receipt(store, stream.unit(stream.event(), create=True))
     units = [one.unit(one.event()), other.unit(other.event(), rows=(thing("new", other),))]
-    with replica.frozen():
+    with replica.frozen(), hasty(store):
         for unit in units:
             with pytest.raises(AppendTimeout):
                 outcome(store, unit)
