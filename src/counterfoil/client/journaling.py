@@ -9,19 +9,20 @@ from counterfoil.client import reading
 from counterfoil.client.handle import Handle
 from counterfoil.client.ports import LedgerPorts
 from counterfoil.core.ids import is_id
-from counterfoil.errors import AccessError, InternalError, InvalidForm, TurnNotFound
+from counterfoil.errors import AccessError, InternalError, InvalidForm, TurnNotFound, WrongSequence
 from counterfoil.flow.drafting import Outsider
 from counterfoil.flow.drive import drive
-from counterfoil.flow.requests import Append, Entry, Events, Flow, Read, UnitDraft
+from counterfoil.flow.requests import Append, Entry, Events, Flow, HeadOf, Read, UnitDraft
 from counterfoil.journal.chain import Chain
 from counterfoil.journal.contract import MAX_LIST
 from counterfoil.journal.event import OPEN, TurnEvent, TurnInfo
 from counterfoil.journal.fold import RunTurn, run_of_turn, status_of, turn_of_run
-from counterfoil.journal.run import place_of_run, run_turn, turn_abandoned
+from counterfoil.journal.run import place_of_run, run_turn, turn_abandoned, turn_kept
 from counterfoil.runtime.rows import RUNS
 from counterfoil.runtime.state import FINISHED, RUNNING
 from counterfoil.runtime.turn import SESSION
 from counterfoil.store.rows import Key, Row, RowIs
+from counterfoil.store.unit import Head, at
 
 PAGE_ROWS: Final = 200
 
@@ -75,7 +76,7 @@ class LedgerTurns:
         found: list[TurnInfo] = []
         if tenant != self._ports.tenant:
             return found
-        for row in self._rows(stream_id):
+        for row in self.rows(stream_id):
             if len(found) >= limit:
                 break
             info = self._info(row)
@@ -83,8 +84,8 @@ class LedgerTurns:
                 found.append(info)
         return found
 
-    def _rows(self, stream_id: str | None) -> Iterator[Row]:
-        """Rows of runs, the newest first."""
+    def rows(self, stream_id: str | None) -> Iterator[Row]:
+        """Rows of runs, of one conversation or all, the newest first."""
         index, prefix = (
             ("by_tenant", (self._ports.tenant,)) if stream_id is None else ("by_stream", (stream_id,))
         )
@@ -147,6 +148,24 @@ class LedgerTurns:
         yield Append(UnitDraft((Entry(stream_id, (turn_abandoned(outsider, place, turn),)),), (guard,)))
         return place.turn_id
 
+    # ---- heads of turns that ended by another's hand ----
+
+    def keep(self, row: Row) -> Flow[str | None]:
+        """Record the head of an ended turn; its id, or None where the ledger keeps all of it, or just moved."""
+        stream_id, run_id = str(row["stream_id"]), str(row["run_id"])
+        head: Head = yield Read(HeadOf(stream_id))
+        place = yield from place_of_run(self._ports.tenant, row, self._session(stream_id))
+        turn = yield from run_turn(place, row)
+        if not turn.events or turn.closed is not None or turn.kept_events == len(turn.events):
+            return None
+        outsider = Outsider(self._ports.new_id("evt"), self._ports.now_ms(), run_id)
+        draft = turn_kept(outsider, place, turn, str(row["terminal"]))
+        try:
+            yield Append(UnitDraft((Entry(stream_id, (draft,), at(head.sequence)),)))
+        except WrongSequence:
+            return None
+        return place.turn_id
+
 
 class Journaling(Handle):
     """The turns of a ledger: every run has one, whether or not heads are kept."""
@@ -193,3 +212,17 @@ class Journaling(Handle):
                 turn_id = drive(self.journal.abandon(row), self.ports)
                 abandoned += [] if turn_id is None else [turn_id]
         return abandoned
+
+    def keep_turns(self, *, session: str | None = None) -> list[str]:
+        """Record the heads of ended turns that the ledger does not keep yet; their ids.
+
+        For runs that ended by another's hand (superseded, cancelled from outside, left by a worker that vanished),
+        that ended before heads were kept, or to which something came late. All conversations, unless one is named.
+        """
+        self.check_writable()
+        stream_id = None if session is None else self._find(session)
+        if session is not None and stream_id is None:
+            return []
+        ended = [row for row in self.journal.rows(stream_id) if row["state"] == FINISHED]
+        kept = [drive(self.journal.keep(row), self.ports) for row in reversed(ended)]
+        return [turn_id for turn_id in kept if turn_id is not None]

@@ -111,7 +111,10 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class RunTurn:
-    """A turn folded from a ledger. ``head`` and ``kept`` are its hashes as ``turn.committed`` keeps them, if one does.
+    """A turn folded from a ledger.
+
+    ``head`` and ``kept`` are its hashes as ``turn.committed`` keeps them, if one does, when it had ``kept_events``. What
+    came later, such as a late answer, follows behind them.
 
     ``closed`` says which state hides content that digests were made of: with it the chain cannot be made again.
     ``damaged_at_seq`` is the first event whose content is not what was written.
@@ -119,6 +122,7 @@ class RunTurn:
 
     events: list[TurnEvent]
     head: str | None = None
+    kept_events: int = 0
     kept: tuple[str, ...] | None = None
     closed: str | None = None
     damaged_at_seq: int | None = None
@@ -132,11 +136,12 @@ class RunTurn:
             return None
         made = [event.hash for event in self.events]
         if self.kept is None:
-            return None if made[-1:] == [self.head] else max(0, len(made) - 1)
+            last = self.kept_events - 1
+            return None if made[last : last + 1] == [self.head] else max(0, min(last, len(made) - 1))
         for seq, (found, kept) in enumerate(zip(made, self.kept, strict=False)):
             if found != kept:
                 return seq
-        return None if len(made) == len(self.kept) else min(len(made), len(self.kept))
+        return None if len(made) >= len(self.kept) else len(made)
 
     @property
     def chain(self) -> Chain:
@@ -163,7 +168,7 @@ def fold_turn(place: RunPlace, sources: Iterable[Source]) -> RunTurn:
     fold = _Fold(place)
     for source in sources:
         fold.take(source)
-    return RunTurn(fold.events, fold.head, fold.kept, fold.closed, fold.damaged_at_seq)
+    return RunTurn(fold.events, fold.head, fold.kept_events, fold.kept, fold.closed, fold.damaged_at_seq)
 
 
 @dataclass(slots=True)
@@ -178,6 +183,7 @@ class _Fold:
     place: RunPlace
     events: list[TurnEvent] = field(default_factory=list)
     head: str | None = None
+    kept_events: int = 0
     kept: tuple[str, ...] | None = None
     closed: str | None = None
     damaged_at_seq: int | None = None
@@ -220,8 +226,8 @@ class _Fold:
         content = source.content or {}
         head, hashes = content.get("head"), content.get("hashes")
         self.head = head if isinstance(head, str) else None
-        if isinstance(hashes, list):
-            self.kept = tuple(str(found) for found in hashes)
+        self.kept_events = int(source.data["events"])
+        self.kept = tuple(map(str, hashes)) if isinstance(hashes, list) else None
 
     def effect(self, source: Source) -> _Effect:
         return self.effects.setdefault(source.data["effect_id"], _Effect("unknown"))

@@ -62,14 +62,19 @@ def _accepted(stream_id: str, admission_id: Cell) -> Flow[list[Event]]:
 
 
 def turn_committed(by: Writes, tenant: str, session_hash: str | None, row: Row, ending: Draft) -> Flow[Draft]:
-    """The event that keeps the turn's head, to be recorded together with the ``run.finished`` that ends it.
+    """The event that keeps the turn's head, to be recorded together with the ``run.finished`` that ends it."""
+    place = yield from place_of_run(tenant, row, session_hash)
+    turn = yield from run_turn(place, row, ending)
+    return turn_kept(by, place, turn, ending.data["terminal"], ending.event_id)
+
+
+def turn_kept(by: Writes, place: RunPlace, turn: RunTurn, terminal: str, cause: str | None = None) -> Draft:
+    """The event that keeps a turn's head.
 
     The head, and the hash of each event so that a difference can be named, are content: payload hashes can be guessed
     (FORMAT 17).
     """
-    place = yield from place_of_run(tenant, row, session_hash)
-    turn = yield from run_turn(place, row, ending)
-    status = status_of(ending.data["terminal"])
+    status = status_of(terminal)
     data = {
         "turn_id": place.turn_id,
         "agent": place.agent_id,
@@ -79,7 +84,7 @@ def turn_committed(by: Writes, tenant: str, session_hash: str | None, row: Row, 
     content: dict[str, Any] = {"head": turn.events[-1].hash}
     if len(turn.events) <= HASHES_MAX:
         content["hashes"] = [event.hash for event in turn.events]
-    return by.draft("turn.committed", data, content, causation_event_id=ending.event_id)
+    return by.draft("turn.committed", data, content, causation_event_id=cause)
 
 
 def turn_abandoned(by: Writes, place: RunPlace, turn: RunTurn) -> Draft:

@@ -284,3 +284,47 @@ def test_tenants_do_not_see_each_others_turns():
     assert south.turns() == []
     assert south.journal.turns("north") == []
     assert south.journal.events("north", turn_of_run(run.id)) == []
+
+
+def test_what_comes_after_the_head_was_kept_is_no_damage(ledger):
+    run = one_run(ledger)
+    place = RunPlace("default", run.id, "support", ledger.turns()[0].session_hash)
+    sources = [Source.of_event(event) for event in ledger.events("case")]
+    late = Source(
+        "evt_01J9ZC3Y3V7W2R5T8QK4M6N0PN",
+        "effect.settled",
+        sources[-1].at_ms,
+        {"effect_id": "eff_01J9ZC3Y3V7W2R5T8QK4M6N0PN", "outcome": "succeeded"},
+        {},
+    )
+    turn = fold_turn(place, [*sources, late])
+    assert (len(turn.events), turn.kept_events, turn.broken_at_seq) == (4, 3, None)
+
+
+def test_heads_of_runs_that_ended_otherwise_are_kept_on_request_and_once():
+    world = World()
+    ledger = world.worker()
+    ended = one_run(ledger)
+    gone = vanish(ledger.run("support", conversation="other", message="m"), lambda run: None)
+    world.expire_leases()
+    one_run(ledger, "other")
+    assert ledger.run_row(gone)["state"] == "finished"
+    kept = ledger.keep_turns()
+    assert {turn_of_run(ended.id), turn_of_run(gone)} < set(kept)
+    assert ledger.keep_turns() == []
+    assert (ledger.turn(gone).head, ledger.turn(gone).broken_at_seq) == (
+        ledger.turn(gone).events[-1].hash,
+        None,
+    )
+    assert ledger.keep_turns(session="nowhere") == []
+    check_truth(ledger)
+
+
+def test_the_head_of_a_turn_too_long_for_all_its_hashes_is_checked_alone(ledger, monkeypatch):
+    monkeypatch.setattr("counterfoil.journal.run.HASHES_MAX", 2)
+    run = one_run(ledger)
+    turn = ledger.turn(run.id)
+    assert (turn.kept, turn.kept_events, turn.broken_at_seq) == (None, 3, None)
+    place = RunPlace("default", run.id, "support", None)
+    sources = [Source.of_event(event) for event in ledger.events("case")]
+    assert fold_turn(place, sources).broken_at_seq == 2
