@@ -15,6 +15,7 @@ import counterfoil
 from counterfoil.effects.registry import own_tools
 from counterfoil.errors import StoreIO
 from counterfoil.runtime.agents import own_agents
+from counterfoil.testing.truth import check_truth
 from tests.command import Shell
 
 PROGRAM = (sys.executable, "-c", "from counterfoil.cli import main; main()")
@@ -32,7 +33,7 @@ def find(idempotency_key):
     return counterfoil.Found("succeeded", "sent") if sent else counterfoil.Absent()
 
 
-@counterfoil.effect("mail.send", version="1", touches={"messages"}, key=lambda to: f"mail:{to}",
+@counterfoil.effect("mail.send", version="1", touches={"messages"}, key=lambda to: f"mail:{to}", timeout_s=1,
                     doubt=counterfoil.by_lookup(find, then=counterfoil.by_key()))
 def send(to: str, *, idempotency_key: str = ""):
     with BOOK.open("a") as book:
@@ -158,3 +159,40 @@ def test_what_it_is_at_when_the_signal_comes_is_brought_to_its_end(shell):
     assert done.returncode == 0
     assert [json.loads(line)["run"]["terminal"] for line in done.stdout.splitlines()] == ["success"]
     assert sent(shell) == ["mail:stop@example.com"]
+
+
+@pytest.mark.processes
+def test_workers_that_are_killed_one_after_the_other_leave_nothing_undone_and_nothing_done_twice(shell):
+    messages = [f"{number}@example.com" for number in range(12)]
+    left_behind(shell, *messages)
+    environment = {**os.environ, "COUNTERFOIL_LEDGER": str(shell.place)}
+
+    reading, writing = os.pipe()
+    words = [*PROGRAM, "worker", "--json", "--every", "0.2"]
+
+    def worker():
+        return subprocess.Popen(words, stdout=writing, cwd=shell.directory, env=environment)
+
+    # All of them tell what they did through one pipe: whoever ends a run says so there.
+    with os.fdopen(reading, "rb") as told:
+        for _ in range(3):
+            with worker() as killed:
+                told.readline()
+                killed.kill()
+        with worker() as one, worker() as other:
+            try:
+                while open_runs(shell):
+                    told.readline()
+            finally:
+                one.kill()
+                other.kill()
+    os.close(writing)
+    assert sorted(sent(shell)) == sorted(f"mail:{message}" for message in messages)
+    with counterfoil.open(shell.place) as ledger:
+        assert {run["terminal"] for run in ledger.runs()} == {"success"}
+        check_truth(ledger)
+
+
+def open_runs(shell):
+    with counterfoil.open(shell.place) as ledger:
+        return [run for run in ledger.runs() if run["state"] != "finished"]
