@@ -212,5 +212,8 @@ class Working(crash.Scenario):
 
 @pytest.mark.parametrize("workers", WORKERS)
 def test_wherever_a_worker_stops_the_next_ones_go_on_and_nothing_happens_twice(workers):
-    matrix = crash.run_matrix(type("Working", (Working,), {"workers": workers}))
-    assert len(matrix) > 40
+    matrix = crash.run_matrix(
+        type("Working", (Working,), {"workers": workers}),
+        choose=list if workers == 1 else after_what_it_does,
+    )
+    assert len(matrix) > 10
