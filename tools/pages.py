@@ -14,6 +14,7 @@ from counterfoil.core.fields import FieldForm
 from counterfoil.errors import CounterfoilError
 from tools.commands import with_commands
 from tools.effects import with_states
+from tools.figures import figure_pages
 from tools.tree import ROOT, children, first_line
 
 MAP_START = "<!-- The map. Written by `./run docs` from the layers in pyproject.toml and the packages' docstrings. -->"
@@ -32,6 +33,7 @@ def pages(root: Path = ROOT) -> dict[Path, str]:
         architecture: with_map(architecture.read_text("utf-8")),
         commands: with_commands(commands.read_text("utf-8")),
         effects: with_states(effects.read_text("utf-8")),
+        **figure_pages(root),
     }
 
 
