@@ -43,7 +43,7 @@ from counterfoil.store.rows import Absent, Guard
 if TYPE_CHECKING:
     from counterfoil.effects.tool import Tool
 
-SIBLING_STEP_S = 0.02
+SIBLING_STEP_S = 0.01
 """How often a call looks whether an equal call of the same run has come to its end."""
 
 SHOWN_DIGITS = 12

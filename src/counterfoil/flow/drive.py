@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -126,6 +127,8 @@ def _answer(request: Request, ports: Ports) -> Any:
         case PutArtifact():
             return ports.put_artifact(request)
         case Wait():
+            if request.polling:
+                time.sleep(request.seconds)
             return ports.sleep(request.seconds)
         case Renew():
             return request.holder.hold_lease(request.until_ms)
@@ -149,6 +152,8 @@ async def _aanswer(request: Request, ports: Ports) -> Any:
             # Files are read, written and synced: the event loop does not wait for that.
             return await asyncio.to_thread(ports.put_artifact, request)
         case Wait():
+            if request.polling:
+                await asyncio.sleep(request.seconds)
             return await ports.asleep(request.seconds)
         case Renew():
             return await off_the_loop(request.holder.hold_lease, request.until_ms)

@@ -201,7 +201,8 @@ class Wait:
     """Pause for so many seconds on the injected clock. Answer: None.
 
     ``polling`` says that nothing happens between two such pauses but a look whether somebody else is done: how many
-    there are is a matter of chance, so none is a crash boundary of its own.
+    there are is a matter of chance, so none is a crash boundary of its own. As much real time passes before it: whoever
+    is waited for needs it, whatever an injected clock says.
     """
 
     seconds: float

@@ -54,6 +54,10 @@ if TYPE_CHECKING:
 A_LONG_TIME_MS: Final = 3_600_000
 """How far the clock moves between a worker's death and the next one: every lease and deadline has passed."""
 
+ORDERS_MAX: Final = 20
+"""How often a scenario is begun anew because its tasks and threads took other turns and did not reach the point. A point
+of turns that are never taken again is not in the matrix."""
+
 ROUNDS_MAX: Final = 4
 """How often a scenario is recovered and run again before its end is judged."""
 
@@ -295,14 +299,18 @@ def run_matrix(
     ``choose`` picks some of the points where all would take long. An assertion that fails is raised with a note that
     names the point.
     """
-    points = choose(points_of(make, _place(directory, "count"), worlds))
-    for tried, point in enumerate(points):
+    seen = points_of(make, _place(directory, "count"), worlds)
+    reached: list[CrashPoint] = []
+    for number, point in enumerate(choose(seen)):
+        places = (f"point-{number}", *(f"point-{number}-{again}" for again in range(1, ORDERS_MAX)))
+        make_worlds = [worlds or partial(World, _place(directory, name)) for name in places]
         try:
-            _try(make(), point, worlds or partial(World, _place(directory, f"point-{tried}")))
+            if any(_reaches(make(), point, make_world, seen) for make_world in make_worlds):
+                reached.append(point)
         except BaseException as failure:
             failure.add_note(f"the worker had died {point}")
             raise
-    return Matrix(tuple(points))
+    return Matrix(tuple(reached))
 
 
 def points_of(
@@ -321,13 +329,20 @@ def points_of(
     return [CrashPoint(number, when, what) for number, what in enumerate(life.requests, 1) for when in whens]
 
 
-def _try(scenario: Scenario, point: CrashPoint, make_world: Callable[[], World]) -> None:
+def _reaches(
+    scenario: Scenario, point: CrashPoint, make_world: Callable[[], World], seen: Sequence[CrashPoint]
+) -> bool:
+    """Try one point. False if it was not reached because what runs side by side took other turns than were ``seen``."""
     with _world(make_world) as world:
         scenario.prepare(world)
         life = Life(point)
         live(world, life, scenario.work)
-        assert not life.alive, f"the work ended without reaching {point}"
+        if life.alive:
+            same = point not in seen or life.requests == [other.what for other in seen[::2]]
+            assert not same, f"the work ended without reaching {point}"
+            return False
         _finish(scenario, world)
+        return True
 
 
 def live(world: World, life: Life, work: Callable[[Ledger], Any]) -> None:

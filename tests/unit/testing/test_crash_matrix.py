@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
 from contextlib import suppress
 
@@ -116,6 +117,25 @@ def test_a_point_that_is_never_reached_is_an_error():
 
     with pytest.raises(AssertionError, match="without reaching"):
         crash.run_matrix(Stubborn, choose=beyond)
+
+
+def test_a_point_that_other_turns_do_not_reach_is_tried_again():
+    turns = itertools.cycle([2, 1])
+
+    class Wavering(crash.Scenario):
+        def prepare(self, world):
+            self.steps = next(turns)
+
+        def work(self, ledger):
+            with ledger.run("agent", conversation="case", message="please", dedupe="m1") as run:
+                for number in range(self.steps):
+                    run.step(f"s{number}", lambda: None)
+
+        def check(self, world, ledger):
+            pass
+
+    matrix = crash.run_matrix(Wavering, choose=lambda points: points[-1:])
+    assert [point.what for point in matrix.points] == ["append run.finished"]
 
 
 def test_a_life_can_end_at_a_request_by_name():
