@@ -37,7 +37,7 @@ from counterfoil.runtime.decide import (
 from counterfoil.runtime.desk import Desk
 from counterfoil.runtime.known import OWN_TYPES, interpreted
 from counterfoil.runtime.look import look
-from counterfoil.runtime.ready import people_asked
+from counterfoil.runtime.ready import still_waits
 from counterfoil.runtime.refusal import refusal
 from counterfoil.runtime.resume import ENTRY_TYPES, tally_of
 from counterfoil.runtime.spec import RunSpec, worker
@@ -165,12 +165,15 @@ def _history(desk: Desk, run: RunState, after: int = 0) -> Flow[list[Event]]:
 
 
 def _refuse_while_waiting(run: RunState, place: str | None) -> Flow[None]:
-    """A run that waits for a person is not entered before the answer: nothing could go on, and nothing is recorded."""
+    """A run that waits for a person, or for a retry that is due later, is not entered: nothing could go on.
+
+    And nothing is recorded.
+    """
     if run.state != SUSPENDED:
         return
-    asked = yield from people_asked(run.waits_for)
-    if asked:
-        raise waiting(run.run_id, asked, run.cause or "input", place=place)
+    waits = yield from still_waits(run.waits_for)
+    if waits:
+        raise waiting(run.run_id, waits, run.cause or "input", place=place)
 
 
 def _replay(desk: Desk, run: RunState) -> Flow[Entered]:

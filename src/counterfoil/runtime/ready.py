@@ -55,6 +55,19 @@ def people_asked(waits_for: Iterable[str]) -> Flow[tuple[str, ...]]:
     return asked if len(asked) == len(waits) else ()
 
 
+def still_waits(waits_for: Iterable[str]) -> Flow[tuple[str, ...]]:
+    """What keeps a run from being entered: questions to people, or nothing but retries that are due later."""
+    waits = tuple(waits_for)
+    asked = yield from people_asked(waits)
+    if asked:
+        return asked
+    for name in waits:
+        effect = (yield from effect_now(name)) if name.startswith("eff_") else None
+        if effect is None or effect.state != "failed" or not (yield from _is_tried_later(name)):
+            return ()
+    return waits
+
+
 def _can_go_on(row: Row) -> Flow[bool]:
     waits_for = rows.run_of_row(row).waits_for
     asked = yield from people_asked(waits_for)
@@ -71,11 +84,13 @@ def _is_over(effect_id: str) -> Flow[bool]:
     effect = yield from effect_now(effect_id)
     if effect is None:
         return True
-    if effect.state in OPEN:
-        return False
+    return effect.state not in OPEN and not (yield from _is_tried_later(effect_id))
+
+
+def _is_tried_later(effect_id: str) -> Flow[bool]:
     due_ms = yield from retry_due_ms(effect_id)
     now: int = yield Now()
-    return due_ms is None or due_ms <= now
+    return due_ms is not None and due_ms > now
 
 
 def _ready(row: Row, why: str) -> ReadyRun:

@@ -164,10 +164,13 @@ def test_a_long_pause_parks_the_run_and_recovery_makes_the_attempt_when_it_is_du
 def test_running_the_code_again_makes_the_attempt_too_but_not_early(world, ledger, provider):
     provider.plan("not_done")
     pay = declare(provider, PATIENT)
-    for _ in range(2):
-        with pytest.raises(RunWaiting):
-            act(ledger, pay)
-        assert len(provider.requests) == 1
+    with pytest.raises(RunWaiting):
+        act(ledger, pay)
+    recorded = [event.type for event in ledger.events("case")]
+    with pytest.raises(RunWaiting):
+        act(ledger, pay)
+    assert [event.type for event in ledger.events("case")] == recorded
+    assert len(provider.requests) == 1
     world.clock.advance(3_600_000)
     assert act(ledger, pay)["id"] == "re_1"
     assert ledger.recover().retries == []
