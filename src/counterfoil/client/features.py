@@ -15,6 +15,16 @@ from counterfoil.repair.rows import FEATURE as REPAIR
 from counterfoil.runtime.rows import FEATURE as RUNTIME
 from counterfoil.store.rows import Feature, TableSpec
 
-FEATURES: Final[tuple[Feature, ...]] = (RUNTIME, EFFECTS, DECLARED, LEVER, SHADOW, APPROVALS, REPAIR, ARTIFACTS, KEYS)
+FEATURES: Final[tuple[Feature, ...]] = (
+    RUNTIME,
+    EFFECTS,
+    DECLARED,
+    LEVER,
+    SHADOW,
+    APPROVALS,
+    REPAIR,
+    ARTIFACTS,
+    KEYS,
+)
 
 TABLES: Final[tuple[TableSpec, ...]] = tuple(table for feature in FEATURES for table in feature.tables)
