@@ -17,6 +17,9 @@ from counterfoil.runtime.recover import EffectReport, FindTool, doubt_due, end_d
 STEP_S: Final = 0.5
 """Longest sleep in one piece: how long a worker that was told to stop takes to notice, at most."""
 
+REST: Final = 4
+"""How much longer than a look that found nothing a worker rests: it looks for a fifth of its time at most."""
+
 PAUSE_MS: Final = 5_000
 PAUSE_MS_MAX: Final = 300_000
 """Pause before something that came to nothing is tried again: the first one, and the longest after doubling."""
@@ -93,10 +96,15 @@ class Worker:
         self._stopping = True
 
     def work(self) -> None:
-        """Look, do what is due, sleep, until told to stop. A pass that did something is followed by another at once."""
+        """Look, do what is due, sleep, until told to stop. A pass that did something is followed by another at once.
+
+        Where looking takes long because much waits, the sleep is longer in proportion.
+        """
         while not self._stopping:
+            began_ms = self._ports.now_ms()
             if not self.look():
-                self._sleep()
+                took_s = (self._ports.now_ms() - began_ms) / 1000
+                self._sleep(max(self._every_s, took_s * REST))
 
     def look(self) -> bool:
         """One pass over what is due; whether anything came of it."""
@@ -165,8 +173,8 @@ class Worker:
                 self._pauses.begin(run.run_id, self._ports.now_ms(), grows=_came_to_nothing(entry))
             yield entry
 
-    def _sleep(self) -> None:
-        left_s = self._every_s
+    def _sleep(self, seconds: float) -> None:
+        left_s = seconds
         while left_s > 0 and not self._stopping:
             step_s = min(left_s, STEP_S)
             self._ports.sleep(step_s)

@@ -306,6 +306,26 @@ def test_it_sleeps_on_the_clock_between_looks_and_stops_when_told(world, ledger,
     assert 600_000 <= world.clock.now_ms() - began <= 620_000
 
 
+def test_it_rests_longer_where_looking_takes_long(world, ledger, monkeypatch):
+    slept = []
+    worker = ledger.worker(every_s=1)
+
+    def look():
+        world.clock.advance(3_000)
+        return False
+
+    def sleep(seconds):
+        slept.append(seconds)
+        if sum(slept) >= 12:
+            worker.stop()
+
+    monkeypatch.setattr(worker, "look", look)
+    monkeypatch.setattr(ledger.ports, "sleep", sleep)
+    worker.work()
+    assert sum(slept) == 12
+    assert max(slept) <= 0.5
+
+
 def test_a_worker_that_was_told_to_stop_begins_nothing_new(ledger, provider, shop):
     provider.plan(*["answer_lost"] * 3)
     agent = shop()
