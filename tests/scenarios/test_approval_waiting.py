@@ -124,6 +124,7 @@ def test_without_a_policy_a_call_makes_the_requests_that_it_made_before(world):
     assert shop.asked == [
         "newid",
         "now",
+        "renew",
         "append effect.intended",
         "call shop.refund",
         "append effect.observed",
