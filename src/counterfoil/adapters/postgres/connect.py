@@ -53,6 +53,7 @@ class BoundedConnection(psycopg.Connection[tuple[Any, ...]]):
 
     answer_s: float = ANSWER_S
     give_up_at: float = math.inf
+    kept_cursor: psycopg.Cursor[tuple[Any, ...]] | None = None
     may_prepare: ClassVar[bool] = True
     """Whether statements may be prepared where nothing stands before the server; no longer once that has failed."""
 
@@ -138,6 +139,14 @@ def _is_direct(connection: BoundedConnection) -> bool:
 def run(connection: BoundedConnection, sql: str, params: Params = ()) -> psycopg.Cursor[tuple[Any, ...]]:
     """Send one statement; rows come in binary form. In a pipeline the answer is there after its end."""
     return connection.cursor(binary=True).execute(sql.encode(), params or None)
+
+
+def ask(connection: BoundedConnection, sql: str, params: Params) -> list[tuple[Any, ...]]:
+    """All rows of one statement outside a pipeline, by the one cursor that the connection keeps for this."""
+    cursor = connection.kept_cursor
+    if cursor is None:
+        cursor = connection.kept_cursor = connection.cursor(binary=True)
+    return cursor.execute(sql.encode(), params).fetchall()
 
 
 def fetch(connection: BoundedConnection, sql: str, params: Params = ()) -> list[tuple[Any, ...]]:

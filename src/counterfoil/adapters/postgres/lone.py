@@ -7,7 +7,7 @@ from typing import Any, Final, Protocol
 import psycopg
 
 from counterfoil.adapters.postgres.clock import DatabaseClock
-from counterfoil.adapters.postgres.connect import BoundedConnection, run
+from counterfoil.adapters.postgres.connect import BoundedConnection, ask
 from counterfoil.adapters.postgres.heads import HeadMemory, KnownHead
 from counterfoil.adapters.postgres.plan import Job
 from counterfoil.adapters.postgres.schema import quoted
@@ -49,7 +49,7 @@ def append_lone(
     receipt = Receipt(tuple(positions))
     attempt.sent, attempt.answer = True, [receipt]
     try:
-        ((moved,),) = run(connection, *_call(tables, job, known, positions, headers)).fetchall()
+        ((moved,),) = ask(connection, *_call(tables, job, known, positions, headers))
     except psycopg.Error as error:
         if error.sqlstate != UNIQUE_VIOLATION:
             raise

@@ -56,6 +56,8 @@ def plan_unit(tables: RowTables, unit: Unit) -> Job:
         + EVENT_OVERHEAD_BYTES
         for event in events
     )
+    if not unit.rows and not unit.guards:
+        return Job(unit, unit.streams, events=len(events), size=size)
     keys = touched(tables, unit.rows, unit.guards)
     written = touched(tables, unit.rows, ())
     absent = touched(tables, (), [guard for guard in unit.guards if isinstance(guard, Absent)])

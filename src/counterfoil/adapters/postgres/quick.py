@@ -16,7 +16,7 @@ import psycopg
 from counterfoil.adapters.memory.tables import Table
 from counterfoil.adapters.postgres.arrays import Bigints, Blobs, Smallints, Texts
 from counterfoil.adapters.postgres.cells import rows_json
-from counterfoil.adapters.postgres.connect import run
+from counterfoil.adapters.postgres.connect import ask
 from counterfoil.adapters.postgres.heads import HeadMemory, HeadState
 from counterfoil.adapters.postgres.lone import UNIQUE_VIOLATION, Attempt
 from counterfoil.adapters.postgres.plan import Job
@@ -109,7 +109,7 @@ def append_quick(
     attempt.sent, attempt.answer = True, list(outcomes)
     try:
         # Called in the order in which they stand there, each statement in them with a snapshot of its own.
-        run(
+        ask(
             connection,
             f"SELECT {', '.join(sql for sql, _ in calls)}",
             [one for _, given in calls for one in given],
