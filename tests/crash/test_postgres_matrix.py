@@ -105,9 +105,10 @@ def test_wherever_it_stops_people_are_asked_once_and_the_effect_happens_as_they_
 @pytest.mark.parametrize(
     "kind,rule",
     [
-        *((repairing.Undone, rule) for rule in repairing.RULES),
-        (repairing.AsyncUndone, "lookup"),
-        (repairing.AsyncUndone, "key"),
+        (repairing.Undone, "lookup"),
+        (repairing.Undone, "key"),
+        (repairing.Undone, "review"),
+        (repairing.AsyncUndone, "lookup_then_key"),
     ],
 )
 def test_wherever_a_repair_stops_each_compensation_happens_once(kind, rule, matrix):
