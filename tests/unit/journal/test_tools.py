@@ -195,7 +195,9 @@ class Echo:
         return a
 
 
-@pytest.mark.parametrize("fn", [Echo(), len, lambda a: a, "x".join], ids=repr)
+@pytest.mark.parametrize(
+    "fn", [Echo(), len, lambda a: a, "x".join], ids=["an object", "a builtin", "a lambda", "a method"]
+)
 def test_whatever_can_be_called_can_be_a_tool(fn):
     made = journals()
     with made.begin("support") as turn:
