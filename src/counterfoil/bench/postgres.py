@@ -18,7 +18,7 @@ from counterfoil.bench.effect import effects_in, plain_inserts
 from counterfoil.bench.figures import Budget, Figure
 from counterfoil.bench.means import Means
 from counterfoil.bench.pgraw import PgRawChain
-from counterfoil.bench.rounds import Contender, Scale, side_by_side
+from counterfoil.bench.rounds import Contender, Scale, settled, side_by_side
 from counterfoil.bench.sample import Described, Sample
 from counterfoil.bench.server import Server
 from counterfoil.client.features import TABLES
@@ -155,9 +155,9 @@ def against_pgbench(scale: Scale, directory: Path, means: Means) -> list[Figure]
     ours = OnServer(url)
     seconds = max(1, round(PGBENCH_S * scale.share))
     contenders = {
-        "ours": ours.batches(),
-        "rows": ours.batches(rows=True),
-        "pgbench": Contender(pgbench(means.server, url, directory, seconds)),
+        "ours": settled(ours.batches()),
+        "rows": settled(ours.batches(rows=True)),
+        "pgbench": settled(Contender(pgbench(means.server, url, directory, seconds))),
     }
     taken = side_by_side(contenders, rounds=scale.rounds(5), items=BATCH * scale.items(40))
     ours.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 import tempfile
@@ -113,6 +114,7 @@ def _measure(
         sys.stderr.write(f"{number}/{len(todo)} {benchmark.name}: {benchmark.title}\n")
         place = directory / benchmark.name
         place.mkdir()
+        os.sync()  # what the one before has left to be written would slow down this one
         figures[benchmark.name] = benchmark.measure(scale, place, means)
         if means.server is not None:
             means.server.clear()

@@ -6,7 +6,7 @@ import gc
 
 import pytest
 
-from counterfoil.bench.rounds import Contender, Scale, Taken, side_by_side
+from counterfoil.bench.rounds import Contender, Scale, Taken, settled, side_by_side
 
 
 class Stopwatch:
@@ -87,3 +87,13 @@ def test_a_contender_that_fails_leaves_the_collector_on(watch: Stopwatch):
 def test_a_share_never_goes_below_what_a_median_needs(share: float, rounds: int, items: int):
     scale = Scale(share)
     assert (scale.rounds(15), scale.items(200)) == (rounds, items)
+
+
+def test_a_settled_turn_begins_when_everything_is_on_the_disk(
+    watch: Stopwatch, monkeypatch: pytest.MonkeyPatch
+):
+    order = []
+    monkeypatch.setattr("counterfoil.bench.rounds.os.sync", lambda: order.append("sync"))
+    contender = Contender(lambda _: order.append("work"), lambda _: order.append("ready"))
+    side_by_side({"a": settled(contender)}, rounds=3, items=1, clock=watch)
+    assert order == ["ready", "sync", "work"] * 4
