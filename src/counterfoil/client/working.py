@@ -82,7 +82,7 @@ class Working(Handle):
             return Entry(ready, "waits", why=waiting.message)
         except LeaseLost as lost:
             return Entry(ready, "busy", why=str(lost))
-        except Exception as error:  # noqa: BLE001 - the run's own affair; it is recorded, and the next run has its turn
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - the run's own affair; it is recorded, and the next run has its turn
             return _left(ready, run, error)
         return Entry(ready, "ended", run.terminal)
 
@@ -110,7 +110,7 @@ async def _go_on_async(run: Run, agent: Agent) -> None:
             await agent.fn(run)
 
 
-def _left(ready: ReadyRun, run: Run, error: Exception) -> Entry:
+def _left(ready: ReadyRun, run: Run, error: BaseException) -> Entry:
     """What is told of an error holds no words of the application: those are content of the run's end (FORMAT 11)."""
     name = type(error).__name__
     if run.terminal is not None:

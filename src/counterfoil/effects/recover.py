@@ -187,6 +187,9 @@ def _resolved(work: Work, case: Case, *news: Draft) -> Flow[Recovered]:
         resolution = yield from resolve(work, case, *news)
     except Overtaken as other:
         return _overtaken(work.effect_id, other.effect)
+    except NotDone:
+        # The further attempt was intended and never sent: its deadline passed meanwhile. That is on record.
+        return _decided(work, "failed")
     if isinstance(resolution, Parked):
         if resolution.cause == "review":
             return Recovered(work.effect_id, "review", "in_review", resolution.why)

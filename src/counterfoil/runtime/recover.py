@@ -12,19 +12,20 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from counterfoil.artifacts.handle import serving
 from counterfoil.core.forms import time_text
 from counterfoil.core.ids import is_id
+from counterfoil.effects.outcome import error_label
 from counterfoil.effects.recover import Recovered, recover_effect, retry_effect
 from counterfoil.effects.retrying import due_of
 from counterfoil.effects.rows import EFFECTS, RETRIES
 from counterfoil.effects.state import IN_DOUBT, IN_REVIEW
 from counterfoil.errors import (
-    AccessError,
+    CounterfoilError,
     Fenced,
-    InputError,
-    IntegrityError,
     LeaseHeld,
     LeaseLost,
     NotFoundError,
+    RunCancelled,
     RunSuspended,
+    StoreError,
 )
 from counterfoil.flow.context import LEASE_TTL_MS, RunScope
 from counterfoil.flow.drive import adrive, drive
@@ -50,8 +51,9 @@ PAGE_ROWS = 500
 
 _ASKED = "a person was asked, and has not settled it yet"
 
-_OF_ONE_CONVERSATION = (AccessError, InputError, IntegrityError)
-"""A key that is gone, or a record that cannot be read, keeps no other conversation from being recovered."""
+_OF_ONE_EFFECT = (Exception, RunCancelled, asyncio.CancelledError)
+"""A key that is gone, a record that cannot be read, or what an application's code raises keeps no other effect from
+being recovered. A store that fails is nobody's own, and an interrupt is for the process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,8 @@ def recover(
 
     ``only`` names effects, runs, streams or tools to look at. May be stopped and started again at any point, and run
     anywhere at the same time: each conversation is claimed before anything is asked or recorded.
-    Raises ``NotFoundError`` for a name of ``only`` that names nothing here.
+    What goes wrong with one effect is said in its report, and the others have their turn. Raises ``NotFoundError``
+    for a name of ``only`` that names nothing here, and ``StoreError`` when the store fails.
     """
     wanted = None if only is None else frozenset(only)
     doubted, asked = _rows_in(ports, IN_DOUBT, wanted), _rows_in(ports, IN_REVIEW, wanted)
@@ -214,7 +217,40 @@ def is_held(ports: Ports, stream_id: str) -> bool:
 
 
 def end_doubt(ports: Ports, owner: str, find_tool: FindTool, row: Row) -> EffectReport:
-    """End the doubt of one effect, if its conversation can be claimed and its deadline has passed."""
+    """End the doubt of one effect, if its conversation can be claimed and its deadline has passed.
+
+    What goes wrong is said in the report. Raises ``StoreError`` when the store fails.
+    """
+    return _told(row, lambda: _end_doubt(ports, owner, find_tool, row))
+
+
+def make_retry(ports: Ports, owner: str, find_tool: FindTool, row: Row) -> EffectReport:
+    """Make one retry if it is due; ``row`` is the effect's, with ``due_at_ms``.
+
+    A run that began under a policy goes on under it: its code makes the retry when it is entered again.
+    What goes wrong is said in the report. Raises ``StoreError`` when the store fails.
+    """
+    return _told(row, lambda: _make_retry(ports, owner, find_tool, row))
+
+
+def _told(row: Row, bring: Callable[[], EffectReport]) -> EffectReport:
+    """What came of one effect; whatever leaves its flow is told, so that it stops neither a pass nor a worker."""
+    try:
+        return bring()
+    except StoreError:
+        raise
+    except _OF_ONE_EFFECT as error:
+        return _report(row, "left", _said_of(error))
+
+
+def _said_of(error: BaseException) -> str:
+    """Our own words; of an error of the application only its class, since its words may be content."""
+    if isinstance(error, CounterfoilError):
+        return error.message
+    return f"its recovery ended with {error_label(error)}"
+
+
+def _end_doubt(ports: Ports, owner: str, find_tool: FindTool, row: Row) -> EffectReport:
     tool = find_tool(str(row["tool"]), str(row["tool_version"]))
     deadline = row["deadline_ms"]
     if isinstance(deadline, int) and ports.now_ms() < deadline:
@@ -224,11 +260,7 @@ def end_doubt(ports: Ports, owner: str, find_tool: FindTool, row: Row) -> Effect
     return _claimed(ports, owner, row, lambda scope: recover_effect(row, tool, scope), tool)
 
 
-def make_retry(ports: Ports, owner: str, find_tool: FindTool, row: Row) -> EffectReport:
-    """Make one retry if it is due; ``row`` is the effect's, with ``due_at_ms``.
-
-    A run that began under a policy goes on under it: its code makes the retry when it is entered again.
-    """
+def _make_retry(ports: Ports, owner: str, find_tool: FindTool, row: Row) -> EffectReport:
     tool = find_tool(str(row["tool"]), str(row["tool_version"]))
     due_ms = int(row["due_at_ms"] or 0)
     if ports.now_ms() < due_ms:
@@ -262,8 +294,6 @@ def _claimed(
         scope = _claim(ports, owner, row)
     except (Fenced, LeaseHeld):
         return _report(row, "live", "a worker holds the conversation")
-    except _OF_ONE_CONVERSATION as error:
-        return _report(row, "left", error.message)
     try:
         asynchronous = tool is not None and tool.asynchronous
         with serving(scope):
@@ -274,8 +304,6 @@ def _claimed(
         return _report(row, "live", "a worker took the conversation over")
     except RunSuspended as parked:
         return _report(row, "left", str(parked))
-    except _OF_ONE_CONVERSATION as error:
-        return _report(row, "left", error.message)
     finally:
         ports.release(scope.lease)
 

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from counterfoil.approvals.expire import expire_approval, lapsed_rows
+from counterfoil.errors import AccessError, InputError, IntegrityError
 from counterfoil.flow.drive import drive
 from counterfoil.flow.ports import Ports
 from counterfoil.runtime.agents import Agent, find_agent
 from counterfoil.runtime.ready import ReadyRun, ready_runs
 from counterfoil.runtime.recover import EffectReport, FindTool, doubt_due, end_doubt, make_retry, retry_rows
+from counterfoil.store.rows import Row
 
 STEP_S: Final = 0.5
 """Longest sleep in one piece: how long a worker that was told to stop takes to notice, at most."""
@@ -45,14 +47,15 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Lapsed:
-    """An approval whose time was over, which is on record now."""
+    """An approval whose time was over: ``expired`` on record, or ``left`` where that could not be (``why`` says why)."""
 
     approval_id: str
     effect_id: str
     run_id: str
     stream_id: str
     tool: str
-    done: Literal["expired"] = "expired"
+    done: Literal["expired", "left"] = "expired"
+    why: str = ""
 
 
 Happening = EffectReport | Lapsed | Entry
@@ -121,13 +124,13 @@ class Worker:
         if self._enter is not None:
             yield from self._runs(self._enter)
 
-    def _retries(self) -> Iterator[dict[str, str | int | bytes | None]]:
+    def _retries(self) -> Iterator[Row]:
         now_ms = self._ports.now_ms()
         return (row for row in retry_rows(self._ports) if int(row["due_at_ms"] or 0) <= now_ms)
 
     def _effects(
         self,
-        found: Iterator[dict[str, str | int | bytes | None]],
+        found: Iterator[Row],
         bring: Callable[..., EffectReport],
     ) -> Iterator[EffectReport]:
         for row in found:
@@ -149,14 +152,15 @@ class Worker:
             if self._stopping:
                 return
             approval_id = str(row["approval_id"])
-            if drive(expire_approval(approval_id), self._ports):
-                yield Lapsed(
-                    approval_id,
-                    effect_id=str(row["effect_id"]),
-                    run_id=str(row["run_id"] or ""),
-                    stream_id=str(row["stream_id"]),
-                    tool=str(row["tool"] or ""),
-                )
+            if self._pauses.rests(approval_id, self._ports.now_ms()):
+                continue
+            try:
+                if drive(expire_approval(approval_id), self._ports):
+                    yield _lapsed(row)
+            except (AccessError, InputError, IntegrityError) as error:
+                # Of this conversation alone: its key is gone, or its record cannot be read.
+                self._pauses.begin(approval_id, self._ports.now_ms())
+                yield _lapsed(row, "left", error.message)
 
     def _runs(self, enter: Enter) -> Iterator[Entry]:
         for run in ready_runs(self._ports):
@@ -204,7 +208,19 @@ class Pauses:
         self._of.pop(name, None)
 
 
+def _lapsed(row: Row, done: Literal["expired", "left"] = "expired", why: str = "") -> Lapsed:
+    return Lapsed(
+        str(row["approval_id"]),
+        effect_id=str(row["effect_id"]),
+        run_id=str(row["run_id"] or ""),
+        stream_id=str(row["stream_id"]),
+        tool=str(row["tool"] or ""),
+        done=done,
+        why=why,
+    )
+
+
 def _came_to_nothing(happened: Happening) -> bool:
     if isinstance(happened, Entry):
         return happened.done in ("busy", "left")
-    return isinstance(happened, EffectReport) and happened.done in ("left", "live", "nothing")
+    return happened.done in ("left", "live", "nothing")

@@ -168,8 +168,7 @@ def work(
 
 def recover(ledger: Ledger) -> None:
     """One recovery; what it could not end, and what stopped it, is for the next one."""
-    # NotDone: a deadline passed between the intention and the call, since this clock jumps; nothing was sent.
-    with suppress(ConflictError, StoreError, NotDone):
+    with suppress(ConflictError, StoreError):
         ledger.recover()
 
 

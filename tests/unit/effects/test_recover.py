@@ -268,6 +268,29 @@ def test_an_async_tool_is_recovered_from_sync_code(world, ledger, provider, left
     assert len(provider.requests) == 1
 
 
+def test_a_deadline_that_passes_while_a_resend_is_intended_is_an_outcome_and_stops_nothing(
+    world, ledger, provider, left_in_doubt
+):
+    pay = declare(provider, by_key())
+    left_in_doubt(pay, sent=True)
+    world.time_passes()
+    append = ledger.ports.append
+
+    def slow(unit, claim=None):
+        receipt = append(unit, claim)
+        if any(draft.event_type == "effect.intended" for entry in unit.entries for draft in entry.drafts):
+            world.clock.advance(3_600_000)
+        return receipt
+
+    ledger.ports.append = slow
+    assert [(entry.done, entry.state) for entry in ledger.recover().effects] == [("decided", "failed")]
+    assert len(provider.requests) == 1
+    # Nothing is lost: whoever wants it done runs the code again, which sends the same key.
+    assert resume(world, pay)["id"] == "re_1"
+    assert provider.booked() == 1
+    check_truth(ledger)
+
+
 def _scope(ledger, row):
     head = ledger.store.head(row["stream_id"])
     lease = head.lease

@@ -8,7 +8,7 @@ import pytest
 
 import counterfoil
 from counterfoil.effects.registry import own_tools
-from counterfoil.errors import NotFoundError, RunWaiting
+from counterfoil.errors import NotFoundError, PolicyFailed, RowsDiffer, RunCancelled, RunWaiting, StoreIO
 from tests.running import facts, types_of, vanish
 
 
@@ -291,3 +291,83 @@ def test_a_conversation_that_cannot_be_opened_keeps_no_other_from_being_recovere
         ("decided", False),
     ]
     assert lost.key in report.effects[1].why
+
+
+# ---- one effect that goes wrong --------------------------------------------------------------------------------------
+
+
+def two_in_doubt(world, pay):
+    """Two conversations, each with a call whose worker died; both payments were made."""
+
+    def dies(run):
+        with pytest.raises(Gone):
+            pay(f"O-{run.message}")
+
+    runs = [
+        vanish(world.worker().run("a", conversation=f"c{number}", message=str(number), dedupe="1"), dies)
+        for number in (1, 2)
+    ]
+    world.clock.advance(3_600_000)
+    return runs
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("PRIVATE words"),
+        asyncio.CancelledError(),
+        RunCancelled("stopped"),
+        RowsDiffer("a row differs"),
+        PolicyFailed("a policy raised"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_what_leaves_the_flow_of_one_effect_is_reported_and_the_next_has_its_turn(
+    world, provider, monkeypatch, error, asynchronous
+):
+    pay = provider.tool()
+    first, second = two_in_doubt(world, pay)
+    monkeypatch.setattr(pay, "asynchronous", asynchronous)
+    monkeypatch.setattr("counterfoil.runtime.recover.recover_effect", failing_for(first, error))
+    report = world.worker().recover()
+    found = {effect.run_id: effect for effect in report.effects}
+    assert (found[first].done, found[first].state) == ("left", "unknown")
+    assert (found[second].done, found[second].state) == ("decided", "succeeded")
+    assert "PRIVATE" not in found[first].why
+    assert getattr(error, "message", type(error).__name__) in found[first].why
+
+
+def failing_for(run_id, error):
+    from counterfoil.effects.recover import recover_effect
+
+    def flow(row, tool, scope):
+        if row["run_id"] == run_id:
+            raise error
+        return (yield from recover_effect(row, tool, scope))
+
+    return flow
+
+
+def test_a_key_that_is_missing_keeps_no_other_effect_from_being_recovered(world, provider):
+    first, second = two_in_doubt(world, provider.tool())
+    ledger = world.worker()
+    ledger.keyring.store.delete([ledger.ports.genesis(ledger.run_row(first)["stream_id"]).key])
+    found = {effect.run_id: effect.done for effect in ledger.recover().effects}
+    assert found == {first: "left", second: "decided"}
+
+
+def test_a_store_that_fails_ends_the_pass_because_it_is_nobodys_own(world, provider, monkeypatch):
+    first, _ = two_in_doubt(world, provider.tool())
+    monkeypatch.setattr(
+        "counterfoil.runtime.recover.recover_effect", failing_for(first, StoreIO("the disk is gone"))
+    )
+    with pytest.raises(StoreIO):
+        world.worker().recover()
+
+
+def test_an_interrupt_ends_the_pass(world, provider, monkeypatch):
+    first, _ = two_in_doubt(world, provider.tool())
+    monkeypatch.setattr("counterfoil.runtime.recover.recover_effect", failing_for(first, KeyboardInterrupt()))
+    with pytest.raises(KeyboardInterrupt):
+        world.worker().recover()

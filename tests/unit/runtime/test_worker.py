@@ -151,6 +151,29 @@ def test_an_approval_expires_on_record_also_where_nobody_can_go_on(world, ledger
     check_truth(ledger)
 
 
+def test_an_approval_whose_key_is_missing_stops_neither_the_worker_nor_the_others(
+    world, ledger, provider, shop
+):
+    policy = RuleList("limits", revision="1", otherwise="deny", rules=[ask("always", expires_s=60)])
+    agent = shop(policy=policy)
+    ledger.policy = policy
+    for order in ("o-1", "o-2"):
+        with pytest.raises(RunWaiting):
+            start(ledger, agent, order)
+    key_id = ledger.ports.genesis(ledger.stream_of("case o-1")).key
+    ledger.keyring.store.delete([key_id])
+    world.clock.advance(60_001)
+    worker, heard = world.open(), []
+    looking = worker.worker(tell=heard.append, agents=False)
+    looking.look()
+    assert sorted(happened.done for happened in heard) == ["expired", "left"]
+    (left,) = [happened for happened in heard if happened.done == "left"]
+    assert key_id in left.why
+    heard.clear()
+    looking.look()
+    assert heard == []
+
+
 def test_a_grant_that_was_used_does_not_expire(world, ledger, provider, shop):
     policy = RuleList("limits", revision="1", otherwise="deny", rules=[ask("always", expires_s=60)])
     ledger.policy = policy

@@ -44,6 +44,9 @@ def happened_lines(happened: Happening, width: int, option: str) -> list[Line]:
         return _entry_lines(happened, width)
     if isinstance(happened, Lapsed):
         words = f"  {marked(happened.tool) or 'a call'}  "
+        if happened.done == "left":
+            lines = [Line("! approval left open", words, Span(happened.approval_id, "quiet"))]
+            return lines + [Line("    ", piece) for piece in wrap(marked(happened.why), width - 4)]
         return [Line(Span("× approval expired", "quiet"), words, Span(happened.approval_id, "quiet"))]
     return list(effect_lines(happened, width, option))
 
