@@ -289,7 +289,8 @@ class Ledger(Approving, Journaling, Keeping, Observing, Reconciling, Repairing, 
 
         One transaction: other writers wait, and lists are never seen half made. Opening for writing does it by itself
         where a table is new, of another version or was dropped. ``progress`` is told the events looked at so far.
-        Raises ``ContentUnavailable`` where lost rows follow from content that cannot be opened.
+        Raises ``ContentUnavailable`` where lost rows follow from content that cannot be opened; what ``progress`` raises
+        ends the rebuild and changes nothing.
         """
         self.check_writable()
         return rebuilding.rebuild(self.ports, self.content, progress)

@@ -168,6 +168,7 @@ class Store(Reader, Protocol):
         """Replace all derived rows of a stream (None: of all tables) by ``changes``, in one transaction.
 
         A stream's rows are those whose ``stream_column`` names it. ``changes`` hold no ``SequenceOf``.
+        What they raise reaches the caller as it is, and then every row stays as it was.
         """
         ...
 

@@ -26,6 +26,7 @@ from counterfoil.adapters.postgres.readers import Readers
 from counterfoil.adapters.postgres.schema import quoted
 from counterfoil.adapters.postgres.tables import RowTables
 from counterfoil.adapters.postgres.transaction import WriteTransaction
+from counterfoil.adapters.shared.handed import Handed
 from counterfoil.adapters.shared.handles import StoreHandle, abandoned_after_fork, on_event_loop
 from counterfoil.adapters.shared.refusals import check_checkpoint
 from counterfoil.errors import StreamNotFound
@@ -124,6 +125,7 @@ class PostgresStore(StoreHandle[Engine, RowTables], Reads):
 
     def rebuild_rows(self, stream_id: str | None, changes: Iterable[RowChange]) -> None:
         """See ``Store.rebuild_rows``. ``changes`` are taken a thousand at a time, inside the transaction."""
+        handed = Handed(changes)
 
         def work(transaction: WriteTransaction) -> None:
             transaction.begin(() if stream_id is None else [stream_id])
@@ -131,8 +133,7 @@ class PostgresStore(StoreHandle[Engine, RowTables], Reads):
                 # Every append takes its heads first, so none can come between the events looked at and their rows.
                 run(transaction.connection, f"LOCK TABLE {quoted(self._place.schema)}.head IN EXCLUSIVE MODE")
             _clear_rows(transaction, self._tables, stream_id)
-            source = iter(changes)
-            while some := list(islice(source, ROWS_PER_STATEMENT)):
+            while some := list(islice(handed, ROWS_PER_STATEMENT)):
                 for change in some:
                     check_change(self._tables.empty, change, frozenset())
                 transaction.fetch_rows(touched(self._tables, some, ()))
@@ -140,7 +141,8 @@ class PostgresStore(StoreHandle[Engine, RowTables], Reads):
                 transaction.flush_rows()
             transaction.written = True
 
-        self._transact(work, again="never")
+        with handed.own_errors():
+            self._transact(work, again="never")
         if stream_id is None:
             self._tables.stale = frozenset()
 

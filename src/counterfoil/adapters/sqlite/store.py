@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from counterfoil.adapters.filesystem.turn import FileTurn
+from counterfoil.adapters.shared.handed import Handed
 from counterfoil.adapters.shared.handles import StoreHandle, abandoned_after_fork, on_event_loop
 from counterfoil.adapters.shared.refusals import check_checkpoint
 from counterfoil.adapters.sqlite import leases
@@ -136,6 +137,7 @@ class SqliteStore(StoreHandle[Engine, RowTables], Reads):
 
     def rebuild_rows(self, stream_id: str | None, changes: Iterable[RowChange]) -> None:
         """See ``Store.rebuild_rows``. ``changes`` are taken a thousand at a time, inside the transaction."""
+        handed = Handed(changes)
 
         def work(transaction: WriteTransaction) -> None:
             _clear_rows(transaction, self._tables, stream_id)
@@ -143,12 +145,12 @@ class SqliteStore(StoreHandle[Engine, RowTables], Reads):
                 rebuild_spans(transaction.connection, None)
             elif (head := transaction.head(stream_id)) is not None:
                 rebuild_spans(transaction.connection, head.number)
-            source = iter(changes)
-            while some := list(islice(source, ROWS_PER_STATEMENT)):
+            while some := list(islice(handed, ROWS_PER_STATEMENT)):
                 transaction.change_rows(plan_rows(self._tables, some))
                 transaction.flush_rows()
 
-        self._transact(work)
+        with handed.own_errors():
+            self._transact(work)
         if stream_id is None:
             self._tables.stale = frozenset()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Iterator
 from typing import cast
 
 import pytest
@@ -249,3 +251,18 @@ class RowContract(ContractCase):
         with pytest.raises(InvalidUnit):
             self.store.rebuild_rows(None, [parcel("p9"), wrong])
         assert everything(self.store) == before
+
+    @pytest.mark.parametrize("error", [LookupError("the caller's own"), sqlite3.OperationalError("as well")])
+    def test_what_the_changes_of_a_rebuild_raise_is_the_callers_own_error(self, error: Exception) -> None:
+        self.rows_to_rebuild()
+        before = everything(self.store)
+
+        def changes() -> Iterator[RowChange]:
+            yield parcel("p9")
+            raise error
+
+        with pytest.raises(type(error)) as raised:
+            self.store.rebuild_rows(None, changes())
+        assert raised.value is error
+        assert everything(self.store) == before
+        self.store.rebuild_rows(None, [parcel("p9")])
