@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from counterfoil.abc.policy import Proposal
 from counterfoil.errors import InvalidForm
-from counterfoil.policy import RuleList, allow, ask, constrain, deny
+from counterfoil.policy import Rule, RuleList, allow, ask, constrain, deny
 
 RULES = [
     deny("closed", tool="books.*", reason="the books are closed"),
@@ -66,3 +68,26 @@ def test_a_wrong_list_is_refused(case):
     settings = {"name": "p", "revision": "1", "rules": [], "otherwise": "deny"} | WRONG[case]
     with pytest.raises(InvalidForm):
         RuleList(settings.pop("name"), **settings)
+
+
+WRONG_LABELS = {
+    "touches as one text": {"touches": "messages"},
+    "touches with a label that no tool has": {"touches": {"mesages"}},
+    "touches that are no texts": {"touches": [1]},
+    "touches that are no collection": {"touches": 1},
+}
+
+
+@pytest.mark.parametrize(
+    "made", [allow, deny, partial(constrain, to=dict), ask, partial(Rule, outcome="deny")]
+)
+@pytest.mark.parametrize("wrong", WRONG_LABELS.values(), ids=WRONG_LABELS.keys())
+def test_a_rule_that_would_silently_fit_no_tool_is_refused_when_it_is_made(made, wrong):
+    with pytest.raises(InvalidForm) as refused:
+        made("r", **wrong)
+    assert refused.value.fields["argument"] == "touches"
+
+
+def test_one_assignee_given_as_a_text_is_refused_when_the_rule_is_made():
+    with pytest.raises(InvalidForm, match="assignees takes several names"):
+        ask("r", assignees="Ines")

@@ -226,6 +226,8 @@ ODD = {
     "an exception": ValueError("no such table"),
     "no ruling": "allow",
     "a rule that is no label": Ruling("allow", rules=("a rule",)),
+    "rules as one text": Ruling("allow", rules="small"),
+    "reasons as one text": Ruling("allow", reasons="it is small"),
     "new arguments with an allow": Ruling("allow", arguments={"order": "o-1", "amount": 1}),
     "a constrain without arguments": Ruling("constrain"),
     "arguments that do not fit": Ruling("constrain", arguments={"order": "o-1", "sum": 1}),

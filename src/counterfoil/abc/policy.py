@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 RulingOutcome = Literal["allow", "constrain", "ask", "deny"]
 ApprovalScope = Literal["once", "run"]
+
+TOUCHES: Final = frozenset({"money", "data", "access", "messages", "external"})
+"""What a tool may touch (DESIGN 7)."""
 
 
 @dataclass(frozen=True, slots=True)

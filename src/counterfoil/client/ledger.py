@@ -27,6 +27,7 @@ from counterfoil.core.fields import FieldForm
 from counterfoil.core.forms import is_label
 from counterfoil.core.genesis import ContentMode
 from counterfoil.core.ids import is_id
+from counterfoil.core.several import several
 from counterfoil.core.upcast import Upcast
 from counterfoil.effects.registry import find_tool
 from counterfoil.effects.rows import EFFECTS
@@ -212,7 +213,7 @@ class Ledger(Approving, Journaling, Keeping, Observing, Reconciling, Repairing, 
 
         An event that cannot be read is handed out with ``fault`` set, and the next ones follow.
         """
-        wanted = None if types is None else frozenset(types)
+        wanted = None if types is None else frozenset(several(types, "types"))
         return reading.stream_events(self.ports, self.stream_of(stream), after, wanted, run_id, limit)
 
     def interpret(self, stream: str, after: int = 0, run_id: str | None = None) -> Iterator[Event]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, get_args
+from typing import TYPE_CHECKING, Any, Final, cast, get_args
 
 from counterfoil.abc.policy import ApprovalScope, Asking, Policy, Proposal, Ruling, RulingOutcome
 from counterfoil.approvals.events import Request
@@ -95,6 +95,8 @@ def _checked(asked: Asked, policy: Policy, ruling: Any) -> Ruling:
     problem = None
     if not isinstance(ruling, Ruling) or ruling.outcome not in get_args(RulingOutcome):
         problem = f"it answered {type(ruling).__name__} and not a ruling"
+    elif any(isinstance(given, str) for given in (cast("Any", ruling).rules, cast("Any", ruling).reasons)):
+        problem = "rules and reasons are tuples of texts, not one text"
     elif len(ruling.rules) > DATA_LIST_MAX or not all(
         map(is_label, (policy.name, policy.revision, *ruling.rules))
     ):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, 
 from pathlib import Path
 from typing import Any, Final, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
+from counterfoil.abc.policy import TOUCHES
 from counterfoil.artifacts.handle import Artifact
 from counterfoil.core.forms import is_label
 from counterfoil.effects.compensation import Compensate, Compensation, PlannedCall
@@ -30,9 +31,6 @@ from counterfoil.flow.requests import Flow
 P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)
 T = TypeVar("T")
-
-TOUCHES: Final = frozenset({"money", "data", "access", "messages", "external"})
-"""What a tool may touch (DESIGN 7)."""
 
 KEY_CHARACTERS_MAX: Final = 1_000
 
@@ -341,6 +339,14 @@ def effect(
     return declare
 
 
+def _are_labels(touches: Any) -> bool:
+    """Whether this is a collection of what a tool may touch; one text alone is not."""
+    try:
+        return not isinstance(touches, str | bytes) and TOUCHES.issuperset(touches)
+    except TypeError:
+        return False
+
+
 def _check(fn: Any, name: Any, version: Any, touches: Any, key: Any, doubt: Any, timeout_s: Any) -> None:
     """Refuse a wrong declaration. Taken as anything: not everybody who declares a tool runs a type checker."""
     problem = None
@@ -350,7 +356,7 @@ def _check(fn: Any, name: Any, version: Any, touches: Any, key: Any, doubt: Any,
         pass
     elif not is_label(name) or not is_label(version):
         problem = "a tool's name and version are labels: letters, digits and _.:/+-, at most 128"
-    elif isinstance(touches, str) or not TOUCHES.issuperset(touches):
+    elif not _are_labels(touches):
         problem = f"touches is a set of {', '.join(sorted(TOUCHES))}"
     elif key is not None and key != "content" and not callable(key):
         problem = 'key is a function of the arguments, or "content"'

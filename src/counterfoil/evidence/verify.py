@@ -13,6 +13,7 @@ from counterfoil.core.chain import Chain
 from counterfoil.core.examine import shown
 from counterfoil.core.genesis import Genesis, genesis_hash, parse_genesis
 from counterfoil.core.ids import is_id
+from counterfoil.core.several import several
 from counterfoil.errors import CounterfoilError, InvalidForm, StoreError, StreamNotFound, UnknownFormat
 from counterfoil.evidence.artifacts import ArtifactCheck
 from counterfoil.evidence.collector import Collector
@@ -86,7 +87,7 @@ def verify(
     with store.snapshot() as reader:
         work = _Verification(reader, store.ledger_id, keyring, level, registry or Registry(), progress)
         work.look_at_artifacts(artifacts)
-        chosen = None if streams is None else frozenset(streams)
+        chosen = None if streams is None else frozenset(several(streams, "streams"))
         check = RowCheck(reader, features, keyring, work.scope.collector) if rows else None
         try:
             for stored in work.streams(chosen):

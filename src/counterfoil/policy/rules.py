@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, Literal
 
-from counterfoil.abc.policy import ApprovalScope, Asking, Proposal, Ruling, RulingOutcome
+from counterfoil.abc.policy import TOUCHES, ApprovalScope, Asking, Proposal, Ruling, RulingOutcome
 from counterfoil.core.forms import is_label
+from counterfoil.core.several import several
 from counterfoil.errors import InvalidForm
 
 BY_DEFAULT = "by-default"
@@ -22,7 +23,7 @@ class Rule:
     """One rule: which calls it fits, and what it says about them. Made by allow, constrain, ask and deny.
 
     ``tool`` is a name or a pattern (``payment.*``; None: any), ``touches`` fits a tool that touches one of them, and
-    ``when`` looks at the proposal.
+    ``when`` looks at the proposal. Raises InvalidForm for a ``touches`` that no tool could have.
     """
 
     name: str
@@ -33,6 +34,9 @@ class Rule:
     reason: str = ""
     to: Callable[[Proposal], Mapping[str, Any]] | None = None
     asking: Asking = field(default_factory=Asking)
+
+    def __post_init__(self) -> None:
+        _touching(self.touches)
 
     def fits(self, proposal: Proposal) -> bool:
         """Whether this rule is about this call."""
@@ -67,6 +71,17 @@ class Rule:
         if self.outcome == "ask":
             told["needed"] = self.asking.needed
         return told
+
+
+def _touching(given: Collection[str]) -> frozenset[str]:
+    """What a rule's tools touch, refused where it would silently fit no tool."""
+    touches = frozenset(several(given, "touches"))
+    if not touches <= TOUCHES:
+        raise InvalidForm(
+            f"touches is a set of {', '.join(sorted(TOUCHES))}; no tool touches {', '.join(sorted(touches - TOUCHES))}",
+            argument="touches",
+        )
+    return touches
 
 
 class RuleList:
@@ -119,7 +134,7 @@ def allow(
     reason: str = "",
 ) -> Rule:
     """The call is made."""
-    return Rule(name, "allow", tool, frozenset(touches), when, reason)
+    return Rule(name, "allow", tool, _touching(touches), when, reason)
 
 
 def deny(
@@ -131,7 +146,7 @@ def deny(
     reason: str = "",
 ) -> Rule:
     """The call is refused with ``PolicyDenied``, and the tool is never called."""
-    return Rule(name, "deny", tool, frozenset(touches), when, reason)
+    return Rule(name, "deny", tool, _touching(touches), when, reason)
 
 
 def constrain(
@@ -144,7 +159,7 @@ def constrain(
     reason: str = "",
 ) -> Rule:
     """The call is made with the whole arguments that ``to`` gives; its caller finds both in ``run.constrained``."""
-    return Rule(name, "constrain", tool, frozenset(touches), when, reason, to)
+    return Rule(name, "constrain", tool, _touching(touches), when, reason, to)
 
 
 def ask(
@@ -162,5 +177,5 @@ def ask(
     expires_s: float | None = None,
 ) -> Rule:
     """People are asked first; see :class:`counterfoil.policy.Asking` for how."""
-    asking = Asking(question, scope, tuple(assignees), needed, due_s, expires_s)
-    return Rule(name, "ask", tool, frozenset(touches), when, reason, asking=asking)
+    asking = Asking(question, scope, several(assignees, "assignees"), needed, due_s, expires_s)
+    return Rule(name, "ask", tool, _touching(touches), when, reason, asking=asking)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from counterfoil.artifacts.handle import serving
 from counterfoil.core.forms import time_text
 from counterfoil.core.ids import is_id
+from counterfoil.core.several import several
 from counterfoil.effects.outcome import error_label
 from counterfoil.effects.recover import Recovered, recover_effect, retry_effect
 from counterfoil.effects.retrying import due_of
@@ -105,9 +106,9 @@ def recover(
     ``only`` names effects, runs, streams or tools to look at. May be stopped and started again at any point, and run
     anywhere at the same time: each conversation is claimed before anything is asked or recorded.
     What goes wrong with one effect is said in its report, and the others have their turn. Raises ``NotFoundError``
-    for a name of ``only`` that names nothing here, and ``StoreError`` when the store fails.
+    for a name of ``only`` that names nothing here, ``InvalidForm`` for one text in place of several, and ``StoreError`` when the store fails.
     """
-    wanted = None if only is None else frozenset(only)
+    wanted = None if only is None else frozenset(several(only, "only"))
     doubted, asked = _rows_in(ports, IN_DOUBT, wanted), _rows_in(ports, IN_REVIEW, wanted)
     retried = [row for row in retry_rows(ports) if wanted is None or wanted & _names(row)]
     for name in sorted(wanted or ()):
