@@ -79,3 +79,23 @@ def test_what_was_done_is_not_done_again_and_its_result_is_refused_by_name(stage
             stage.serve(refund, conversation=conversation)
     assert stage.provider.requests == ["refund:O-1042"]
     assert stage.effects() == ["succeeded"]
+
+
+def test_the_recorded_outcome_is_handed_out_although_the_artifact_went_missing(stage, with_receipt, receipt):
+    stage.crash(with_receipt, "append effect.observed")
+    stage.world.time_passes()
+    receipt.unlink()
+    stage.serve(with_receipt)
+    assert stage.effects() == ["succeeded"]
+    assert stage.runs() == [("finished", "success")]
+    assert len(stage.provider.requests) == 1
+
+
+def test_another_run_gets_the_recorded_outcome_of_the_key_without_the_artifact(stage, with_receipt, receipt):
+    stage.serve(with_receipt)
+    receipt.unlink()
+    stage.serve(with_receipt, conversation="another")
+    assert len(stage.provider.requests) == 1
+    with pytest.raises(ToolInvalid, match="cannot be read"):
+        stage.serve(with_receipt, conversation="another", order="O-7")
+    assert len(stage.provider.requests) == 1

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from counterfoil.core.event import Draft
 from counterfoil.core.values import from_json
 from counterfoil.effects import events, late
+from counterfoil.effects.addresses import NO_ADDRESSES, Addresses
 from counterfoil.effects.doubt import DoubtKind
 from counterfoil.effects.handle import Handle
 from counterfoil.effects.identity import Identity, Occurrence, binding
@@ -83,7 +84,7 @@ class Work:
     occurrence: Occurrence | None = None
     takes_over: str | None = None
     permit: Permit = UNASKED
-    artifacts: tuple[str, ...] = ()
+    artifacts: Addresses = NO_ADDRESSES
     identity: Identity | None = None
     compensates: str | None = None
     ready: dict[str, Any] | None = None
@@ -200,6 +201,7 @@ def _unless_held(work: Work, drafts: tuple[Draft, ...], guards: tuple[Guard, ...
 def _intention(work: Work) -> events.Intention:
     tool = work.tool
     material = work.scope.ports.material(work.scope.stream_id)
+    artifacts = work.artifacts.found()
     return events.Intention(
         tool=tool.name,
         tool_version=tool.version,
@@ -209,7 +211,7 @@ def _intention(work: Work) -> events.Intention:
         touches=tool.touches,
         arguments=work.recorded,
         idempotency_key=work.key,
-        binding=binding(material, work.effect_id, tool.name, tool.version, work.recorded, work.artifacts),
+        binding=binding(material, work.effect_id, tool.name, tool.version, work.recorded, artifacts),
         occurrence=work.occurrence,
         takes_over=work.takes_over,
         approval_id=work.permit.approval_id,

@@ -21,7 +21,7 @@ from counterfoil.flow.requests import Append, Entry, Flow, NewId, Now, Read, Row
 from counterfoil.store.rows import Absent, Guard, Row, RowIs
 
 if TYPE_CHECKING:
-    from counterfoil.effects.perform import Asked
+    from counterfoil.effects.asked import Asked
 
 TRIES_MAX: Final = 16
 """How often moving a lever looks again because somebody else moved it between reading and writing."""

@@ -7,27 +7,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from counterfoil.approvals.rows import APPROVALS
-from counterfoil.artifacts.handle import address_of
-from counterfoil.core.frozen import frozen
-from counterfoil.core.values import to_json
 from counterfoil.effects import events
+from counterfoil.effects.asked import Asked, understood
 from counterfoil.effects.attempt import Overtaken, Work, append, append_patiently, send
-from counterfoil.effects.compensation import Compensating
-from counterfoil.effects.decisions import Decisions
-from counterfoil.effects.doubt import DoubtKind
 from counterfoil.effects.handle import Handle
 from counterfoil.effects.holding import intend_unless_held
-from counterfoil.effects.identity import (
-    Identity,
-    Occurrence,
-    binding,
-    business_identity,
-    run_identity,
-    successor_index,
-)
 from counterfoil.effects.outcome import Verdict, answer_of_event, error_label
-from counterfoil.effects.past import Past
-from counterfoil.effects.permit import UNASKED, Permit
+from counterfoil.effects.permit import UNASKED
 from counterfoil.effects.permitting import hand_out_refusal, permitted, recorded_refusal
 from counterfoil.effects.refusals import is_refusal
 from counterfoil.effects.resolve import Parked, first_case, resolve, waiting_for
@@ -36,7 +22,7 @@ from counterfoil.effects.rows import EFFECT_KEYS
 from counterfoil.effects.standing import KeyStanding, Standing, effect_now, key_now
 from counterfoil.effects.state import FINAL, IN_DOUBT, IN_REVIEW, OPEN
 from counterfoil.errors import EffectInFlight, Fenced, GuardFailed, IdempotencyConflict, RowsDiffer
-from counterfoil.flow.context import LEASE_MARGIN_MS, RunScope, step_path
+from counterfoil.flow.context import LEASE_MARGIN_MS, RunScope
 from counterfoil.flow.requests import Flow, NewId, Wait
 from counterfoil.store.rows import Absent, Guard
 
@@ -50,69 +36,6 @@ SHOWN_DIGITS = 12
 """Of a digest in a message: enough to see that two differ."""
 
 
-@frozen
-class Asked:
-    """One call of a tool in a run: its arguments twice (Python values, content), which effect it is, which call of it.
-
-    ``past`` and ``decisions`` are what the run has on record. ``place`` is where the call stands in the program: which
-    one of this tool's it is in its path, whatever its arguments; known in the main lane of a run under a policy.
-    """
-
-    scope: RunScope
-    tool: Tool[..., Any]
-    handle: Handle
-    arguments: Mapping[str, Any]
-    recorded: Mapping[str, Any]
-    key: str | None
-    identity: Identity
-    occurrence: Occurrence | None
-    number: int
-    past: Past
-    decisions: Decisions
-    artifacts: tuple[str, ...] = ()
-    place: Occurrence | None = None
-
-    def binding(self, effect_id: str, recorded: Mapping[str, Any] | None = None) -> str:
-        """The digest that ties decision, approval and intention to this very call (FORMAT 8)."""
-        material = self.scope.ports.material(self.scope.stream_id)
-        arguments = self.recorded if recorded is None else recorded
-        return binding(material, effect_id, self.tool.name, self.tool.version, arguments, self.artifacts)
-
-    @property
-    def key_row(self) -> tuple[str, str]:
-        """Key of the row that enforces "once per tenant"."""
-        return (self.scope.ports.tenant, self.identity.key_index)
-
-    def row_after(self, effect: Standing) -> tuple[str, str]:
-        """Key of the row of whoever takes the key over from an effect that was confirmed not done."""
-        return (self.scope.ports.tenant, successor_index(self.scope.ports.index, effect.effect_id))
-
-    def may_follow(self, effect: Standing) -> tuple[Guard, Guard]:
-        """Guards of one more attempt after this one: nobody else has made it, and the effect is as it was."""
-        return Absent(EFFECT_KEYS.name, self.row_after(effect)), effect.unchanged
-
-    def work(
-        self, effect_id: str, *, doubt: DoubtKind | None = None, permit: Permit = UNASKED, **more: Any
-    ) -> Work:
-        """This effect, to be busy with; its arguments are those that are permitted."""
-        recorded = permit.recorded
-        return Work(
-            scope=self.scope,
-            tool=self.tool,
-            effect_id=effect_id,
-            key=self.key or effect_id,
-            recorded=self.recorded if recorded is None else recorded,
-            artifacts=self.artifacts,
-            permit=permit,
-            doubt=doubt or self.tool.doubt.kind,
-            handle=self.handle,
-            occurrence=self.occurrence,
-            identity=self.identity,
-            compensates=self.scope.part(Compensating).effect_id,
-            **more,
-        )
-
-
 def perform(scope: RunScope, tool: Tool[..., Any], arguments: Mapping[str, Any], handle: Handle) -> Flow[Any]:
     """Perform a tool's call once, whatever crashes; the same call of a resumed run gets the recorded outcome.
 
@@ -120,14 +43,14 @@ def perform(scope: RunScope, tool: Tool[..., Any], arguments: Mapping[str, Any],
     InputError that names the argument, ``RunSuspended`` or ``LeaseLost``.
     """
     scope.check()
-    asked = _validated(scope, tool, arguments, handle)
+    asked = understood(scope, tool, arguments, handle)
     refusal = recorded_refusal(asked)
     if refusal is not None:
         hand_out_refusal(asked, refusal)
     effect = yield from asked.past.find(asked.identity.key_index)
     if effect is not None:
         return (yield from _on_record(asked, effect))
-    if scope.terminal is not None or asked.past.repeats_others:
+    if scope.terminal is not None or asked.past.repeats_others or asked.unfit() is not None:
         key = yield from key_now(asked.key_row)
         if key is not None:
             return (yield from _key_taken(asked, key))
@@ -142,7 +65,7 @@ def propose(
     The call itself is made as ever, and finds what was asked. Raises as :func:`perform` does for wrong arguments.
     """
     scope.check()
-    asked = _validated(scope, tool, arguments, handle)
+    asked = understood(scope, tool, arguments, handle)
     # The call is yet to come: whatever number it would have, it has then.
     scope.give_back("effect", asked.identity.key_index, asked.number, "")
     if asked.occurrence is not None:
@@ -156,58 +79,12 @@ def propose(
     return permit.approval_id
 
 
-def _validated(scope: RunScope, tool: Tool[..., Any], arguments: Mapping[str, Any], handle: Handle) -> Asked:
-    """Refuse arguments without a recordable form, by path; nothing is written then. Work out which effect it is."""
-    recorded = to_json(arguments, "arguments")
-    index = scope.ports.index
-    key = scope.part(Compensating).key_of(tool, arguments, recorded)
-    occurrence: Occurrence | None = None
-    if key is not None:
-        identity = business_identity(index, key, recorded)
-    else:
-        identity = run_identity(index, scope.run_id, tool.name, recorded, None, tool.identity)
-        if tool.each_call_its_own:
-            path = step_path()
-            occurrence = (path, scope.occurrence(tool.name, identity.arguments_index, path))
-            identity = run_identity(index, scope.run_id, tool.name, recorded, occurrence, tool.identity)
-    number = scope.occurrence("effect", identity.key_index, "")
-    past, decisions = scope.part(Past), scope.part(Decisions)
-    return Asked(
-        scope,
-        tool,
-        handle,
-        arguments,
-        recorded,
-        key,
-        identity,
-        occurrence,
-        number,
-        past,
-        decisions,
-        _addresses(scope, tool, arguments),
-        _place(scope, tool, handle, decisions),
-    )
-
-
-def _place(scope: RunScope, tool: Tool[..., Any], handle: Handle, decisions: Decisions) -> Occurrence | None:
-    if not handle.in_main_lane or (scope.policy is None and not decisions):
-        return None
-    path = step_path()
-    return path, scope.occurrence("place", tool.name, path)
-
-
-def _addresses(scope: RunScope, tool: Tool[..., Any], arguments: Mapping[str, Any]) -> tuple[str, ...]:
-    """The artifacts that a call refers to, by their bytes (FORMAT 8 and 10)."""
-    return tuple(
-        tool.artifacts_of(arguments, lambda item: address_of(scope.ports.material(scope.stream_id), item))
-    )
-
-
 # ---- a call that is not on record --------------------------------------------------------------------------------
 
 
 def _first_call(asked: Asked, *guards: Guard, takes_over: str | None = None) -> Flow[Any]:
     """Intend and carry out. That the key is taken is seen by the guard, so a fresh key costs no read."""
+    asked.check_sendable()
     permit = yield from permitted(asked)
     effect_id: str = permit.effect_id or (yield NewId("eff"))
     work = asked.work(effect_id, takes_over=takes_over, permit=permit)
@@ -437,6 +314,7 @@ def _next_attempt(asked: Asked, effect: Standing) -> Flow[Any]:
     if taken is not None:
         # Another run has taken the key over since.
         return (yield from _key_taken(asked, taken))
+    asked.check_sendable()
     work = _taken_up(asked, effect)
     permit = yield from permitted(asked, effect.effect_id)
     if permit is not UNASKED:

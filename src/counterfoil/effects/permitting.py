@@ -27,14 +27,14 @@ from counterfoil.effects.refusals import (
     refused_call,
 )
 from counterfoil.effects.rulings import enforced, evaluate, request_of, ruled_content
-from counterfoil.errors import Fenced, GuardFailed
+from counterfoil.errors import Fenced, GuardFailed, ToolInvalid
 from counterfoil.flow.context import RunScope
 from counterfoil.flow.event import Event
 from counterfoil.flow.requests import Flow, NewId, Now, Wait
 from counterfoil.store.rows import Guard
 
 if TYPE_CHECKING:
-    from counterfoil.effects.perform import Asked
+    from counterfoil.effects.asked import Asked
 
 
 def recorded_refusal(asked: Asked) -> Event | None:
@@ -45,7 +45,12 @@ def recorded_refusal(asked: Asked) -> Event | None:
     event = asked.past.calls(decided.effect_id).failure(asked.number)
     if event is None or not is_refusal(event):
         return None
-    return event if refused_call(event) in (None, asked.binding(decided.effect_id)) else None
+    try:
+        bindings = (None, asked.binding(decided.effect_id))
+    except ToolInvalid:
+        # What it refers to is gone, so nobody can tell whether it has changed: nothing is sent either way.
+        return event
+    return event if refused_call(event) in bindings else None
 
 
 def hand_out_refusal(asked: Asked, event: Event) -> None:
@@ -319,7 +324,7 @@ class _Permitting:
     def _for_the_run(self) -> Flow[ApprovalStanding | None]:
         """A permission for every call of this run with these arguments. Bindings of two effects cannot be compared."""
         asked = self.asked
-        if not asked.decisions.for_the_run or asked.artifacts:
+        if not asked.decisions.for_the_run or asked.artifacts.found():
             return None
         now: int = yield Now()
         wanted = (asked.tool.name, asked.tool.version, asked.identity.arguments_index)
@@ -340,7 +345,7 @@ class _Permitting:
             "tool": asked.tool.name,
             "tool_version": asked.tool.version,
             "arguments": asked.recorded,
-            "artifacts": list(asked.artifacts),
+            "artifacts": list(asked.artifacts.found()),
         }
         draft = asking.mismatched(
             self.scope, approval.approval_id, approval.effect_id, approval.binding, found, changed

@@ -31,7 +31,7 @@ from counterfoil.effects.outcome import (
 from counterfoil.effects.standing import Standing
 from counterfoil.effects.state import IN_REVIEW, review_of
 from counterfoil.effects.suitable import RESTS_ON_KEY
-from counterfoil.errors import EffectHeld, Fenced, GuardFailed, InputError
+from counterfoil.errors import EffectHeld, Fenced, GuardFailed, InputError, ToolInvalid
 from counterfoil.errors.base import text_of
 from counterfoil.flow.context import LEASE_MARGIN_MS
 from counterfoil.flow.requests import Call, CallResult, Flow, Now, Raised, Returned, Wait
@@ -214,6 +214,12 @@ def _send_again(
 ) -> Flow[tuple[Verdict | None, Case, tuple[Draft, ...]]]:
     """A new attempt under the same key, decided and intended before it is made."""
     error = dict(news[-1].parts[0].value).get("error", {}) if news and news[-1].parts else {}
+    try:
+        work.artifacts.found()
+    except ToolInvalid:
+        # Without what it refers to it cannot be sent; the doubt stays, and what is known of it is kept.
+        yield from record(work, news)
+        raise
     decided = events.retry_decided(work.scope, work.latest, _why(case, news), delay_ms, error)
     yield from record(work, (*news, decided))
     if delay_ms:

@@ -19,7 +19,7 @@ from counterfoil.flow.drafting import Person
 from counterfoil.flow.requests import Call, CallResult, Flow, Now, Raised, Returned
 
 if TYPE_CHECKING:
-    from counterfoil.effects.perform import Asked
+    from counterfoil.effects.asked import Asked
 
 POLICY_TIMEOUT_S: Final = 10.0
 """Longest wait for a ruling."""

@@ -235,6 +235,11 @@ class Tool(Generic[P, R_co]):
             )
         return str.__str__(key)
 
+    @property
+    def refers_to_artifacts(self) -> bool:
+        """Whether its declaration names artifacts that a call refers to."""
+        return self._artifacts is not None
+
     def artifacts_of(
         self, arguments: Mapping[str, Any], address: Callable[[bytes | Path | Artifact], str]
     ) -> list[str]:
