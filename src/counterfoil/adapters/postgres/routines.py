@@ -165,7 +165,8 @@ ROUTINES: Final[dict[str, str]] = {
             IF cardinality(seqs) = 1 THEN
                 INSERT INTO {{s}}.event
                     (stream_id, seq, event_id, event_type, run_id, recorded_at, tenant, header, hash)
-                    VALUES (heads[1], seqs[1], ids[1], types[1], runs[1], now_ms, of_tenant, headers[1], hashes[1]);
+                    VALUES (heads[of_head[1]], seqs[1], ids[1], types[1], runs[1], now_ms, tenants[of_head[1]],
+                        headers[1], hashes[1]);
             ELSE
                 INSERT INTO {{s}}.event
                     (stream_id, seq, event_id, event_type, run_id, recorded_at, tenant, header, hash)

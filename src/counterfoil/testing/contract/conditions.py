@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from counterfoil.core.header import read_header
 from counterfoil.errors import Fenced, GuardFailed, InvalidUnit, WrongSequence
 from counterfoil.store.rows import Absent, Guard, Patch, RowIs
 from counterfoil.store.unit import ANY, NONE, Receipt, Unit, at
@@ -52,6 +53,27 @@ class ConditionContract(ContractCase):
         stream = SampleStream(self.ids)
         self.refused(stream.unit(stream.event(), create=True, expected=at(1)), WrongSequence)
         self.append(stream.unit(stream.event(), create=True, expected=at(0)))
+
+    @pytest.mark.parametrize("events", [1, 2, 5])
+    @pytest.mark.parametrize("looked_at_is", ["before", "behind"])
+    def test_a_stream_that_is_only_looked_at_gets_no_event_of_another(
+        self, looked_at_is: str, events: int
+    ) -> None:
+        streams = sorted((self.new_stream(2), self.new_stream(2)), key=lambda stream: stream.stream_id)
+        looked_at, written = streams if looked_at_is == "before" else reversed(streams)
+        for turn in range(2):
+            parts = (
+                looked_at.adding(expected=at(2)),
+                written.adding(*written.events(events), expected=at(2 + turn * events)),
+            )
+            self.append(Unit(parts, rows=(parcel(f"p{turn}", written.stream_id),)))
+        assert len(self.store.read(looked_at.stream_id)) == 2
+        for stored in self.store.read(written.stream_id):
+            assert stored.content
+            assert read_header(stored.header).stream_id == written.stream_id
+        assert [stored.sequence for stored in self.store.read(written.stream_id)] == list(
+            range(1, 3 + 2 * events)
+        )
 
     # ---- fencing ----
 
