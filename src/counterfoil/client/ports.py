@@ -20,7 +20,7 @@ from counterfoil.core.event import Draft, Prepared, SpillDue, prepare, read_head
 from counterfoil.core.forms import time_ms
 from counterfoil.core.genesis import ContentMode, Genesis, make_genesis, parse_genesis
 from counterfoil.core.keyed import KeyMaterial
-from counterfoil.errors import AppendTimeout, InvalidForm, StreamNotFound
+from counterfoil.errors import AppendTimeout, InvalidForm, KeyMissing, StreamNotFound
 from counterfoil.flow.calls import off_the_loop
 from counterfoil.flow.event import Event
 from counterfoil.flow.requests import (
@@ -47,6 +47,9 @@ APPEND_DEADLINE_S = 60.0
 """Longest wait for one append; after it the outcome is unknown until the same ids are sent again."""
 
 PAGE_EVENTS = 500
+
+WITHOUT_KEY = frozenset({"effect.settled"})
+"""What may be recorded without content where the stream's key is gone: how an effect ended must not depend on it."""
 
 REMOTE_ENGINES = frozenset({"postgresql"})
 """Engines that answer over a network: an event loop does not wait for them."""
@@ -130,13 +133,19 @@ class LedgerPorts:
 
     def _ready_entry(self, entry: Entry, rows: list[RowChange], objects: list[bytes]) -> StreamAppend:
         genesis = entry.create or self.genesis(entry.stream_id)
-        material = self.keyring.stream_material(genesis)
         drafts = entry.drafts
+        try:
+            material: KeyMaterial | None = self.keyring.stream_material(genesis)
+        except KeyMissing:
+            if any(draft.parts or draft.event_type not in WITHOUT_KEY for draft in drafts):
+                raise
+            material = None
         try:
             prepared = tuple(
                 [prepare(genesis, material, draft, self.registry, spill=True) for draft in drafts]
             )
         except SpillDue:
+            assert material is not None, "only content moves to artifacts"
             drafts, prepared = self._spilled(genesis, material, drafts, objects)
         for draft in drafts:
             rows_of = self._rows_of.get(draft.event_type)

@@ -151,7 +151,9 @@ class Reviewing(Handle):
         """Settle a review as the named human ``by``: ``succeeded``, ``rejected``, ``failed`` or ``abandoned``.
 
         ``result`` is what the tool would have returned; the run gets it when it resumes. Settling again with the
-        same outcome changes nothing. Raises ``ReviewNotFound`` or ``SettledAlready``.
+        same outcome changes nothing. Where the conversation's key is missing, outcome and person are recorded and the
+        reason is not (``without_content``). Raises ``ReviewNotFound``, ``SettledAlready``, or ``KeyMissing`` for a result
+        or evidence that nobody could read.
         """
         self.check_writable()
         row = review_row(self.ports, review_id)

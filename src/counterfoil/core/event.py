@@ -123,7 +123,7 @@ class Prepared:
 
 def prepare(
     genesis: Genesis,
-    material: KeyMaterial,
+    material: KeyMaterial | None,
     draft: Draft,
     registry: Registry,
     *,
@@ -132,10 +132,10 @@ def prepare(
 ) -> Prepared:
     """Check, encode and seal an event; everything FORMAT 5 to 7 refuses is refused here, before anything is written.
 
-    ``material`` is the stream key's. Raises an InputError that names the member, field or path; with ``spill``, SpillDue
+    ``material`` is the stream key's; None where that is missing, which does for an event without content. Raises an InputError that names the member, field or path; with ``spill``, SpillDue
     instead where a part has to be looked through for artifacts first.
     """
-    if material.key_id != genesis.key or material.stream_id != genesis.stream_id:
+    if material is not None and (material.key_id != genesis.key or material.stream_id != genesis.stream_id):
         raise InternalError(f"the key material given is not the stream key of {genesis.stream_id}")
     members = _caller_members(draft)
     _check_members(members, genesis)
@@ -143,6 +143,8 @@ def prepare(
     spec = registry.check(draft.event_type, draft.event_schema_version, data, draft.ignorable)
     records: tuple[bytes, ...] = ()
     if draft.parts:
+        if material is None:
+            raise InternalError(f"content for {genesis.stream_id} without its stream key")
         default_class = spec.default_class if spec is not None else DEFAULT_CLASS
         members["content"], records = _seal_parts(genesis, material, draft, default_class, pack, spill=spill)
     head = orjson.dumps(members, option=_OPTIONS)

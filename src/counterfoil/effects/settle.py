@@ -12,7 +12,7 @@ from counterfoil.effects.decide import judge_settlement
 from counterfoil.effects.rows import EFFECTS
 from counterfoil.effects.standing import ReviewStanding, review_now
 from counterfoil.effects.state import IN_REVIEW
-from counterfoil.errors import GuardFailed, InputError, ReviewNotFound, SettledAlready
+from counterfoil.errors import GuardFailed, InputError, KeyMissing, ReviewNotFound, SettledAlready
 from counterfoil.flow.drafting import Outsider, Person
 from counterfoil.flow.requests import Append, Entry, Flow, NewId, Now, UnitDraft
 from counterfoil.store.rows import RowIs
@@ -26,13 +26,17 @@ TRIES_MAX = 16
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """The settlement as it stands. ``repeated``: it had been settled like this before and nothing was written."""
+    """The settlement as it stands. ``repeated``: it had been settled like this before and nothing was written.
+
+    ``without_content``: the conversation's key is missing, so outcome and person are recorded and the reason is not.
+    """
 
     review_id: str
     effect_id: str
     stream_id: str
     outcome: str
     repeated: bool = False
+    without_content: bool = False
 
 
 def settle_effect(
@@ -46,7 +50,8 @@ def settle_effect(
 ) -> Flow[Settled]:
     """Settle a review. ``result`` is what the tool would have returned, for the code that resumes after a success.
 
-    Settling again with the same outcome changes nothing. Raises :class:`counterfoil.errors.ReviewNotFound`,
+    Settling again with the same outcome changes nothing. Where the conversation's key is missing, outcome and person
+    alone are recorded, and ``result`` or ``evidence`` are refused: nobody could read them. Raises :class:`counterfoil.errors.ReviewNotFound`,
     :class:`counterfoil.errors.SettledAlready` for another outcome, or an InputError for what cannot be recorded.
     """
     if outcome not in get_args(SettledOutcome):
@@ -70,7 +75,12 @@ def settle_effect(
                 raise _already(review, outcome)
         draft = yield from _draft(review, outcome, content, person)
         try:
-            yield _append(review, draft)
+            try:
+                yield _append(review, draft)
+            except KeyMissing as missing:
+                _check_bare(review, result, evidence, missing)
+                yield _append(review, replace(draft, parts=()))
+                return replace(_settled(review, outcome), without_content=True)
         except GuardFailed:
             continue
         return _settled(review, outcome)
@@ -102,6 +112,18 @@ def _draft(
 def _append(review: ReviewStanding, draft: Draft) -> Append:
     still_waiting = RowIs(EFFECTS.name, (review.effect_id,), IN_REVIEW)
     return Append(UnitDraft((Entry(review.stream_id, (draft,)),), (review.still_open, still_waiting)))
+
+
+def _check_bare(review: ReviewStanding, result: Any, evidence: Any, missing: KeyMissing) -> None:
+    """Refuse what cannot be kept rather than drop it; the reason alone may go, for the outcome has to be said."""
+    if result is not None or evidence is not None:
+        raise KeyMissing(
+            f"review {review.review_id} is about a conversation whose key is missing, so neither result nor evidence can be kept",
+            hint="settle it without them: outcome and person are recorded, and the reason is not;"
+            " if the key was not erased, restore the key store's last backup first",
+            review_id=review.review_id,
+            key_id=missing.fields.get("key_id"),
+        ) from missing
 
 
 def _settled(review: ReviewStanding, outcome: str, *, repeated: bool = False) -> Settled:

@@ -6,17 +6,20 @@ from decimal import Decimal
 
 import pytest
 
+from counterfoil.client.features import FEATURES
 from counterfoil.effects import by_review, effect
 from counterfoil.effects.settle import Person, settle_effect
 from counterfoil.errors import (
     EffectFailed,
     GuardFailed,
     InputError,
+    KeyMissing,
     NotEncodable,
     ReviewNotFound,
     RunWaiting,
     SettledAlready,
 )
+from counterfoil.evidence.verify import verify
 from counterfoil.flow.drive import drive
 from counterfoil.testing.truth import check_truth
 
@@ -145,3 +148,48 @@ def test_a_result_without_a_form_is_refused_by_path(ledger, review):
         settle(ledger, review, result={"f": object()})
     assert refused.value.path == "result.f"
     assert ledger.reviews() != []
+
+
+# ---- without the conversation's key ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def keyless(world, ledger):
+    """A review whose conversation's key is gone; gives its id."""
+
+    @effect("pay", version="1", touches={"money"}, doubt=by_review())
+    def pay(order: str):
+        raise ConnectionError("the answer was lost")
+
+    with pytest.raises(RunWaiting), ledger.run("agent", conversation="case", message="m", dedupe="m1"):
+        pay("o-1")
+    (review,) = ledger.reviews()
+    ledger.keyring.store.delete([ledger.ports.genesis(review["stream_id"]).key])
+    ledger.keyring.forget()
+    return review
+
+
+@pytest.mark.parametrize("outcome", ["succeeded", "rejected", "failed", "abandoned"])
+def test_an_effect_whose_key_is_missing_is_settled_without_content(world, keyless, outcome):
+    ledger = world.open()
+    settled = ledger.settle(keyless["review_id"], outcome, by="Ines", reason="the book says so")
+    assert (settled.outcome, settled.without_content) == (outcome, True)
+    (row,) = ledger.effects()
+    assert (row["state"], row["outcome"]) == ("settled", outcome)
+    event = list(ledger.events(keyless["stream_id"], types={"effect.settled"}))[-1]
+    assert (event.content_state, event.data["outcome"]) == ("none", outcome)
+    person = ledger.ports.subject_key(keyless["stream_id"], "Ines")
+    assert event.header.actor == {"type": "human", "id": person.key_id}
+    again = ledger.settle(keyless["review_id"], outcome, by="Ines", reason="the book says so")
+    assert again.repeated
+    report = verify(ledger.store, ledger.keyring, FEATURES, registry=ledger.registry)
+    assert (report.rows_differ, {found.kind for found in report.findings}) == ((), {"content_missing"})
+
+
+@pytest.mark.parametrize("more", [{"result": {"id": "p_1"}}, {"evidence": "a photograph"}])
+def test_what_nobody_could_read_is_refused_and_the_way_out_is_named(world, keyless, more):
+    ledger = world.open()
+    with pytest.raises(KeyMissing, match="neither result nor evidence") as refused:
+        ledger.settle(keyless["review_id"], "succeeded", by="Ines", reason="r", **more)
+    assert "settle it without them" in refused.value.hint
+    assert [row["state"] for row in ledger.effects()] == ["in_review"]

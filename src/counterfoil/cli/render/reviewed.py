@@ -45,6 +45,12 @@ def settled_lines(settled: Settled, effect: Row, option: str) -> list[Line]:
     )
     lines = [Line(Span("✓ ", "good"), f"{settled.review_id} {again}")]
     if not settled.repeated:
+        if settled.without_content:
+            lines.append(
+                Line(
+                    "  The conversation's key is missing: outcome and person are recorded, the reason is not."
+                )
+            )
         lines.append(Line("  It is never sent again. The run that waits goes on when its code is run again."))
     lines.append(
         Line(Span(f"  counterfoil show {text(effect, 'run_id') or settled.stream_id}{option}", "quiet"))

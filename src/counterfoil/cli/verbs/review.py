@@ -166,6 +166,7 @@ def settle(face: Face, review_id: str, outcome: str, by: str, reason: str, resul
                 "stream_id": settled.stream_id,
                 "outcome": settled.outcome,
                 "repeated": settled.repeated,
+                "without_content": settled.without_content,
             }
             face.give(told)
         else:
