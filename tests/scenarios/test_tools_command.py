@@ -32,7 +32,7 @@ async def note(order: str, text: str = "\\x1b[31mred"):
 
 
 @counterfoil.effect("web.read", version="1", touches=set(), doubt=counterfoil.by_repeating())
-def read(url: str):
+def read(url: str, page: "NotHere" = 1):
     pass
 '''
 
@@ -74,6 +74,13 @@ def test_programs_get_the_schemas(shell):
     assert refund["arguments"]["required"] == ["amount", "order"]
     assert len(refund["schema"]) == 64
     assert (note["async"], note["identity"], lines["web.read"]["doubt"]) == (True, ["order"], "repeat")
+
+
+def test_a_hint_that_cannot_be_read_is_said(shell):
+    lines = {line["tool"]: line for line in shell("tools", "--json", ledger=False).lines}
+    assert [lines[name]["unchecked"] for name in ("payment.refund", "web.read")] == [[], ["page"]]
+    assert "page: the type hint cannot be read" in shell("tools", "web.read", ledger=False).out
+    assert "cannot be read" not in shell("tools", "payment.refund", ledger=False).out
 
 
 def test_a_tool_that_is_not_declared_is_not_found(shell):

@@ -26,7 +26,7 @@ from counterfoil.effects.past import Past
 from counterfoil.effects.permit import UNASKED, Permit
 from counterfoil.effects.rows import EFFECT_KEYS
 from counterfoil.effects.standing import Standing
-from counterfoil.errors import ToolInvalid
+from counterfoil.errors import ArgumentInvalid, ToolInvalid
 from counterfoil.flow.context import RunScope, step_path
 from counterfoil.store.rows import Absent, Guard
 
@@ -54,6 +54,7 @@ class Asked:
     past: Past
     decisions: Decisions
     artifacts: Addresses = NO_ADDRESSES
+    misfit: ArgumentInvalid | None = None
     place: Occurrence | None = None
 
     def binding(self, effect_id: str, recorded: Mapping[str, Any] | None = None) -> str:
@@ -68,6 +69,8 @@ class Asked:
 
     def unfit(self) -> ToolInvalid | None:
         """What keeps this call from being sent; the outcome of one that is on record is handed out all the same."""
+        if self.misfit is not None:
+            return self.misfit
         try:
             self.artifacts.found()
         except ToolInvalid as refused:
@@ -117,9 +120,16 @@ class Asked:
 
 def understood(scope: RunScope, tool: Tool[..., Any], arguments: Mapping[str, Any], handle: Handle) -> Asked:
     """Refuse arguments without a recordable form, by path; nothing is written then. Work out which effect it is."""
+    misfit = tool.parameters.misfit(arguments, tool.name)
     recorded = to_json(arguments, "arguments")
+    try:
+        key = scope.part(Compensating).key_of(tool, arguments, recorded)
+    except Exception as error:
+        if misfit is not None:
+            # What an argument of the wrong type leads to says less than that it is of the wrong type.
+            raise misfit from error
+        raise
     index = scope.ports.index
-    key = scope.part(Compensating).key_of(tool, arguments, recorded)
     occurrence: Occurrence | None = None
     if key is not None:
         identity = business_identity(index, key, recorded)
@@ -144,7 +154,8 @@ def understood(scope: RunScope, tool: Tool[..., Any], arguments: Mapping[str, An
         past,
         decisions,
         _addresses(scope, tool, arguments),
-        _place(scope, tool, handle, decisions),
+        place=_place(scope, tool, handle, decisions),
+        misfit=misfit,
     )
 
 

@@ -75,6 +75,7 @@ def propose(
     effect = yield from asked.past.find(asked.identity.key_index)
     if effect is not None:
         return None
+    asked.check_sendable()
     permit = yield from permitted(replace(asked, place=None), ahead=True)
     return permit.approval_id
 

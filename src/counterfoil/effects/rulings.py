@@ -136,6 +136,8 @@ def _constrained(asked: Asked, policy: Policy, ruling: Ruling) -> Ruling:
         raise _failed(policy, "its new arguments cannot be used") from error
     if not asked.tool.parameters.accepts(arguments):
         raise _failed(policy, f"its new arguments do not fit {asked.tool.name}")
+    if (misfit := asked.tool.parameters.misfit(from_json(arguments), asked.tool.name)) is not None:
+        raise _failed(policy, "its new arguments are not of the declared types") from misfit
     if not same_effect:
         raise _failed(policy, "its new arguments would be another effect: their key differs")
     return replace(ruling, arguments=arguments)

@@ -6,13 +6,17 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from counterfoil.effects.fitting import Check, check_of, kind_of, read_hints, shown
 from counterfoil.effects.schema import argument_schema, digest_of
-from counterfoil.errors import ToolInvalid
+from counterfoil.errors import ArgumentInvalid, ToolInvalid
 
 KEY_PARAMETER: Final = "idempotency_key"
 """The parameter that gets the key from Counterfoil; it is never an argument and no part of the identity."""
 
 _NAMED: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+_NO_DEFAULT: Final = object()
 
 
 class Parameters:
@@ -23,6 +27,7 @@ class Parameters:
     """
 
     __slots__ = (
+        "_checks",
         "_declared",
         "_defaults",
         "_digest",
@@ -32,6 +37,7 @@ class Parameters:
         "_own",
         "_positional",
         "_required",
+        "_unread",
         "open_ended",
         "shown",
         "takes_key",
@@ -55,6 +61,8 @@ class Parameters:
         self._fn = fn
         self._own = own
         self._declared: Mapping[str, Any] | None = schema
+        self._checks: list[tuple[str, Check, Any]] | None = None
+        self._unread: tuple[str, ...] = ()
         self._digest: str | None = None if schema is None else digest_of(schema)
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any], tool: str) -> dict[str, Any]:
@@ -108,6 +116,39 @@ class Parameters:
     def required(self) -> frozenset[str]:
         """Names that every call must give."""
         return self._required
+
+    @property
+    def unchecked(self) -> tuple[str, ...]:
+        """Parameters whose type hint cannot be read, so that their arguments are not checked."""
+        self._compiled()
+        return self._unread
+
+    def misfit(self, arguments: Mapping[str, Any], tool: str) -> ArgumentInvalid | None:
+        """The first argument that does not fit its type hint; nothing is converted. A default fits as it is."""
+        for name, check, default in self._compiled():
+            value = arguments.get(name, default)
+            if value is not default and (found := check(value)) is not None:
+                path = f"arguments.{name}{found[0]}"
+                return ArgumentInvalid(
+                    f"{path} of tool {tool} is {kind_of(found[2])} where {shown(found[1])} is declared",
+                    hint="nothing was recorded or sent; give a value of that type, or declare another one",
+                    tool=tool,
+                    path=path,
+                )
+        return None
+
+    def _compiled(self) -> list[tuple[str, Check, Any]]:
+        """The checks, made when they are first needed: what a module defines further down is known then."""
+        if self._checks is None:
+            annotations = {p.name: p.annotation for p in self._own if p.annotation is not p.empty}
+            hints, self._unread = read_hints(self._fn, annotations)
+            made = [(p, check_of(hints[p.name])) for p in self._own if p.kind in _NAMED and p.name in hints]
+            self._checks = [
+                (p.name, check, self._defaults.get(p.name, _NO_DEFAULT))
+                for p, check in made
+                if check is not None
+            ]
+        return self._checks
 
     def accepts(self, arguments: Mapping[str, Any]) -> bool:
         """Whether recorded arguments still fit the function (a tool's schema may have changed since)."""

@@ -87,6 +87,7 @@ from counterfoil.errors.conflicts import (
     WrongSequence,
 )
 from counterfoil.errors.inputs import (
+    ArgumentInvalid,
     BookInvalid,
     ConfigInvalid,
     ContentTooLarge,
@@ -156,6 +157,7 @@ __all__ = [
     "ApprovalMismatched",
     "ApprovalNotFound",
     "ApproverRefused",
+    "ArgumentInvalid",
     "ArtifactDamaged",
     "ArtifactNotFound",
     "ArtifactUnavailable",

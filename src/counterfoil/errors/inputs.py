@@ -120,6 +120,12 @@ class ToolInvalid(InputError):
     code = "tool_invalid"
 
 
+class ArgumentInvalid(ToolInvalid):
+    """An argument of a tool does not fit its type hint; field ``path`` says which. Nothing was recorded or sent."""
+
+    code = "argument_invalid"
+
+
 class ConfigInvalid(InputError):
     """``counterfoil.toml`` or an option is wrong."""
 

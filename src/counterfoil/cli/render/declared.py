@@ -67,6 +67,9 @@ def tool_card(tool: Tool[..., Any], width: int) -> Iterator[Line]:
         yield _said(
             "retries", f"after {marked(names)}: {plural(policy.attempts, 'attempt')}, pauses {delays}{more} s"
         )
+    if tool.parameters.unchecked:
+        names = ", ".join(map(marked, tool.parameters.unchecked))
+        yield _said("unchecked", f"{names}: the type hint cannot be read, so any value is taken")
     yield _said("schema", tool.parameters.schema)
     for line in json.dumps(tool.parameters.described, indent=2, ensure_ascii=True).splitlines():
         yield Line("    ", marked(line))

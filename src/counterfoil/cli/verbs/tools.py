@@ -66,6 +66,7 @@ def _json(tool: Tool[..., Any]) -> dict[str, Any]:
         "description": tool.description,
         "schema": tool.parameters.schema,
         "arguments": tool.parameters.described,
+        "unchecked": list(tool.parameters.unchecked),
     }
 
 
