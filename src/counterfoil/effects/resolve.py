@@ -271,6 +271,12 @@ def _ask_human(work: Work, case: Case, cause: ReviewCause, news: tuple[Draft, ..
 
 def waiting_for(effect_id: str, effect: Standing | None) -> Parked:
     """What a run waits for whose effect is open in the hands of somebody else."""
+    if effect is not None and effect.state == "contradicted":
+        return Parked(
+            "review",
+            review_of(effect_id),
+            "two answers are recorded that contradict each other; a human says which holds",
+        )
     if effect is not None and effect.state in IN_REVIEW:
         return Parked("review", review_of(effect_id), "a human is asked how it ended")
     return Parked("effect", effect_id, "another worker is at it")

@@ -133,7 +133,8 @@ def _settled(review: ReviewStanding, outcome: str, *, repeated: bool = False) ->
 def _already(review: ReviewStanding, outcome: str) -> SettledAlready:
     return SettledAlready(
         f"review {review.review_id} was settled as {review.outcome}; it cannot become {outcome}",
-        hint="correct it with a new fact (fact.corrected), or repair what was done",
+        hint="what was recorded stays: `counterfoil repair correct EVENT` records a correction beside it,"
+        f" `counterfoil repair start {review.effect_id}` undoes what was done",
         review_id=review.review_id,
         outcome=review.outcome,
     )

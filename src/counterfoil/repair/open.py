@@ -152,8 +152,11 @@ def _refuse(judged: str, effect: Standing | None, last: Last) -> NoReturn:
             )
         case "in_review":
             review_id = review_of(effect.effect_id)
+            why = "is in review"
+            if effect.state == "contradicted":
+                why = "has two answers on record that contradict each other"
             raise NotRepairable(
-                f"effect {effect.effect_id} is in review: a person has to say first whether it happened",
+                f"effect {effect.effect_id} {why}: a person has to say first whether it happened",
                 hint=f"`counterfoil review show {review_id}` says how to settle it",
                 review_id=review_id,
                 **about,

@@ -288,6 +288,6 @@ def test_an_effect_that_is_contradicted_at_the_last_moment_is_not_undone(bank, r
         )
         bank.ledger.ports.append(UnitDraft((Entry(row.stream_id, drafts),)))
 
-    with pytest.raises(NotRepairable, match="in review"):
+    with pytest.raises(NotRepairable, match="contradict each other"):
         meanwhile(flow, bank.ledger.ports, late)
     assert bank.types("repair") == []

@@ -39,7 +39,7 @@ def review_heading(row: Row, effect: Row, info: ConversationInfo, now_ms: int, w
 def settled_lines(settled: Settled, effect: Row, option: str) -> list[Line]:
     """What a settlement did, and what goes on from there."""
     again = (
-        "was settled like this before; nothing changed"
+        "was settled like this before: the name and the reason given then stand, yours were not recorded"
         if settled.repeated
         else f"settled as {settled.outcome}"
     )
