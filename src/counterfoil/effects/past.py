@@ -66,6 +66,8 @@ class Past:
         self._known: dict[str, Standing] | None = None
         self._live: dict[str, list[Handle]] = {}
         self._own: set[str] = set()
+        self.begun_here: set[str] = set()
+        """Begun by this entry: whichever of its calls did so, none of the others has an answer on record."""
         self._proposed: set[str] = set()
         for event in scope.history:
             self._keep(event)

@@ -94,6 +94,7 @@ def _first_call(asked: Asked, *guards: Guard, takes_over: str | None = None) -> 
         try:
             yield from intend_unless_held(asked, work, *guards)
             asked.decisions.keep(permit.decided)
+            asked.past.begun_here.add(effect_id)
         except GuardFailed as taken:
             asked.past.forget(asked.identity.key_index, effect_id)
             key = None if taken.fields["table"] == APPROVALS.name else _taken_key(asked, taken)
@@ -244,9 +245,15 @@ def _own(asked: Asked, effect: Standing) -> Flow[Any]:
     if failure is not None and not is_refusal(failure):
         return answer_of_event(failure)
     if effect.state in FINAL:
-        return (yield from _answer(asked, effect, silent=asked.number <= calls.answered))
+        silent = asked.number <= calls.answered and effect.effect_id not in asked.past.begun_here
+        return (yield from _answer(asked, effect, silent=silent))
     if asked.past.live(effect.effect_id):
         return (yield from _with_sibling(asked, effect))
+    if effect.effect_id in asked.past.begun_here:
+        # A sibling may have come to its end between the look at the effect and the look at who is busy with it.
+        effect = (yield from effect_now(effect.effect_id)) or effect
+        if effect.state in FINAL:
+            return (yield from _answer(asked, effect, silent=False))
     if effect.state == "failed":
         if calls.retry_due_ms is not None:
             due_ms, calls.retry_due_ms = calls.retry_due_ms, None
