@@ -26,6 +26,7 @@ COMMANDS: Final = {
     "show": "Show a conversation or a run as a timeline, or one event exactly.",
     "tail": "Print events as they are recorded.",
     "verify": "Check every stored byte, and say what that proves.",
+    "doctor": "The health of a ledger in one screen.",
     "rebuild": "Make the derived rows again from the events.",
     "recover": "End the doubt of effects whose worker is gone.",
     "worker": "Go on with what can go on, until told to stop.",

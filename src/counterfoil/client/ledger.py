@@ -12,6 +12,7 @@ from counterfoil.client import reading, rebuilding
 from counterfoil.client.approving import Approving
 from counterfoil.client.artifacts import Keeping, place_of
 from counterfoil.client.clock import SystemClock
+from counterfoil.client.doctoring import Doctoring
 from counterfoil.client.features import TABLES
 from counterfoil.client.ids import UlidIds
 from counterfoil.client.journaling import Journaling
@@ -99,7 +100,9 @@ def open(
     return ledger
 
 
-class Ledger(Approving, Journaling, Keeping, Observing, Reconciling, Repairing, Reviewing, Stopping, Working):
+class Ledger(
+    Approving, Doctoring, Journaling, Keeping, Observing, Reconciling, Repairing, Reviewing, Stopping, Working
+):
     """An open ledger, for one tenant. Thread-safe; not to be used after a fork.
 
     >>> with counterfoil.open(":memory:") as ledger:

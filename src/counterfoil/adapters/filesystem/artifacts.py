@@ -41,6 +41,11 @@ class FileArtifacts:
         self._read_only = read_only
         self._closed = False
 
+    @property
+    def directory(self) -> Path:
+        """Where the files lie; made with the first of them."""
+        return self._directory
+
     def upload(self) -> FileUpload:
         """See ``ArtifactStore.upload``."""
         self._check()

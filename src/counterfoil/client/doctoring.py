@@ -1,0 +1,156 @@
+"""The health of a ledger in one list of findings: what it stands on, its keys, and what waits (DESIGN 11)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from counterfoil.artifacts.rows import ARTIFACTS
+from counterfoil.client.finding import Finding
+from counterfoil.client.handle import Handle
+from counterfoil.client.place import MEMORY
+from counterfoil.client.place_checks import kek_modes, of_directory
+from counterfoil.client.ports import LedgerPorts
+from counterfoil.client.rebuilding import stale_tables
+from counterfoil.client.waiting_checks import waiting
+from counterfoil.errors import CounterfoilError
+
+SKEW_MOST_MS: Final = 2_000
+"""A difference of clocks from which leases and times mislead."""
+
+
+class Doctoring(Handle):
+    """Looking at a ledger's health."""
+
+    def doctor(self) -> list[Finding]:
+        """What every check came to. Reads only, with a bounded number of rows, also without keys.
+
+        A check that the store fails is ``unknown`` for what it would have read, and the others go on.
+        """
+        from counterfoil.keys.file_provider import FileKeyProvider
+
+        found = [engine(self.ports), schema(self.ports), keys(self), epoch(self)]
+        found += [skew(self.ports), future(self.ports)]
+        if isinstance(self._parts.provider, FileKeyProvider):
+            found.append(kek_modes(self._parts.provider.directory))
+        if self.place != MEMORY and "://" not in self.place:
+            found += of_directory(Path(self.place))
+        try:
+            found += waiting(self.ports)
+        except CounterfoilError as error:
+            found.append(Finding("what waits", "work", "unknown", None, "", error.message, error.hint or ""))
+        return [*found, *artifact_folder(self), *not_kept()]
+
+
+def engine(ports: LedgerPorts) -> Finding:
+    """What the store can keep."""
+    can = ports.store.capabilities
+    means = "durable" if can.durable else "forgotten with its handle"
+    shared = "shared by processes" if can.shared else "of one process"
+    return Finding("store", "store", "ok", can.engine or "unnamed", "", f"{means}, {shared}")
+
+
+def schema(ports: LedgerPorts) -> Finding:
+    """The store's schema, and whether derived tables are of this build. One of another schema does not open at all."""
+    stale = len(stale_tables(ports.store))
+    if stale:
+        means = "derived tables to be made again from the events"
+        return Finding("schema", "store", "warn", stale, "count", means, "counterfoil rebuild")
+    number = _schema_of(ports.store.capabilities.engine)
+    return Finding("schema", "store", "ok", number, "count", "store and derived tables are of this build")
+
+
+def _schema_of(engine: str) -> int | None:
+    """The one schema that this build opens on an engine; memory has none."""
+    if engine == "sqlite":
+        from counterfoil.adapters.sqlite.schema import SCHEMA
+
+        return SCHEMA
+    if engine.startswith("postgres"):
+        from counterfoil.adapters.postgres.schema import SCHEMA as ON_SERVER
+
+        return ON_SERVER
+    return None
+
+
+def keys(ledger: Doctoring) -> Finding:
+    """Whether content can be opened, and whether this key store may be written with."""
+    if ledger._keys_missing:  # noqa: SLF001 - the mixin's own handle
+        means = "the key store is not found: headers can be read, content and names cannot"
+        return Finding("keys", "keys", "bad", None, "", means, "put keys.db and kek/ back from their backup")
+    withheld = ledger._withheld  # noqa: SLF001 - the mixin's own handle
+    if withheld is not None:
+        return Finding("keys", "keys", "bad", None, "", withheld.message, withheld.hint or "")
+    return Finding("keys", "keys", "ok", None, "", "at hand")
+
+
+def epoch(ledger: Doctoring) -> Finding:
+    """The key-encryption key in use, and whether the ledger has been rotated past it."""
+    from counterfoil.client.custody import older_epoch
+
+    if ledger._keys_missing:  # noqa: SLF001 - the mixin's own handle
+        return Finding("epoch", "keys", "unknown", None, "", "not to be known without the key store")
+    try:
+        held = ledger.keyring.store.epochs().get(ledger.tenant)
+        stale = older_epoch(ledger.ports, ledger.streams.id_of("keys"), ledger.place)
+    except CounterfoilError as error:
+        return Finding("epoch", "keys", "unknown", None, "", error.message, error.hint or "")
+    if stale is not None:
+        return Finding("epoch", "keys", "bad", held, "", stale.message, stale.hint or "")
+    return Finding("epoch", "keys", "ok", held, "", "the newest that the ledger knows of")
+
+
+def artifact_folder(ledger: Doctoring) -> list[Finding]:
+    """Whether the folder beside the ledger is there that its events name artifacts of; nothing without such a folder."""
+    from counterfoil.adapters.filesystem.artifacts import FileArtifacts
+
+    store = ledger._parts.artifacts  # noqa: SLF001 - the mixin's own handle
+    if not isinstance(store, FileArtifacts):
+        return []
+    name, tenant = "artifacts", (ledger.tenant,)
+    try:
+        some = ledger.store.select(ARTIFACTS.name, "by_tenant", tenant, limit=1)
+    except CounterfoilError as error:
+        return [Finding(name, "store", "unknown", None, "", error.message, error.hint or "")]
+    if some and not store.directory.is_dir():
+        means = "events name artifacts, and their folder is not there"
+        return [Finding(name, "store", "bad", None, "", means, "put artifacts/ back from its backup")]
+    means = "their folder is there" if some else "none is recorded"
+    return [Finding(name, "store", "ok", None, "", means)]
+
+
+def skew(ports: LedgerPorts) -> Finding:
+    """The store's clock against this process's; on a server the two may differ."""
+    before = ports.clock.now_ms()
+    store_ms = ports.now_ms()
+    after = ports.clock.now_ms()
+    # What lies between the two readings of this clock is the way there and back, and no skew.
+    away = store_ms - after if store_ms > after else min(store_ms - before, 0)
+    if abs(away) >= SKEW_MOST_MS:
+        means = "the store's clock against this process's: times and waits mislead"
+        return Finding("clock skew", "store", "warn", away, "ms", means, "set the clocks by one source")
+    return Finding("clock skew", "store", "ok", away, "ms", "the store's clock against this process's")
+
+
+def future(ports: LedgerPorts) -> Finding:
+    """Whether the newest event is dated after now: a clock was set back, or was ahead."""
+    name = "newest event"
+    try:
+        events = ports.store.recent(1).events
+    except CounterfoilError as error:
+        return Finding(name, "store", "unknown", None, "", error.message, error.hint or "")
+    if not events:
+        return Finding(name, "store", "ok", None, "", "nothing is recorded yet")
+    age = ports.now_ms() - events[-1].recorded_at_ms
+    if age <= -SKEW_MOST_MS:
+        means = "recorded after now: a clock was set back, or was ahead"
+        return Finding(name, "store", "warn", age, "ms", means, "check the clock of the machine")
+    return Finding(name, "store", "ok", age, "ms", "since it was recorded")
+
+
+def not_kept() -> list[Finding]:
+    """What is asked for and this version does not have, said rather than left out."""
+    return [
+        Finding(name, "store", "ok", None, "", "not kept by this version")
+        for name in ("search lag", "unsealed tail")
+    ]

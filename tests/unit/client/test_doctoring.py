@@ -1,0 +1,180 @@
+"""What each check of a ledger's health comes to, with clocks moved by hand."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import counterfoil
+from counterfoil.adapters.filesystem import mounts
+from counterfoil.client import place_checks, waiting_checks
+from counterfoil.client.finding import Finding
+from counterfoil.effects.registry import own_tools
+from counterfoil.testing.manual import ManualClock
+from tests.command import Shell, in_review, killed, lost
+
+
+class Usage(NamedTuple):
+    """What the system says of a disk."""
+
+    total: int
+    used: int
+    free: int
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    made = Shell(tmp_path)
+    with made.open():
+        pass
+    return made
+
+
+def examined(shell: Shell) -> dict[str, Finding]:
+    with shell.open(read_only=True) as ledger:
+        return {each.name: each for each in ledger.doctor()}
+
+
+def test_a_new_ledger_is_healthy(shell):
+    assert {each.state for each in examined(shell).values()} == {"ok"}
+
+
+def test_what_this_version_does_not_keep_is_said(shell):
+    found = examined(shell)
+    for name in ("search lag", "unsealed tail"):
+        assert (found[name].value, found[name].means) == (None, "not kept by this version")
+
+
+def test_memory_has_no_directory_to_look_at():
+    with counterfoil.open(":memory:", clock=ManualClock()) as ledger:
+        found = {each.name: each for each in ledger.doctor()}
+    assert "free space" not in found
+    assert found["store"].means.startswith("forgotten with its handle")
+
+
+def test_doubt_is_as_old_as_its_intention(shell):
+    lost(shell)
+    doubt = examined(shell)["oldest doubt"]
+    assert (doubt.state, doubt.unit, doubt.do) == ("warn", "ms", "counterfoil recover")
+    assert isinstance(doubt.value, int)
+    assert doubt.value >= 120_000
+
+
+def test_a_running_run_without_a_lease_is_counted(shell):
+    killed(shell)
+    stale = examined(shell)["runs without a lease"]
+    assert (stale.state, stale.value) == ("warn", 1)
+
+
+def test_a_call_is_in_doubt_only_when_its_worker_is_gone(shell):
+    seen: list[dict[str, Finding]] = []
+    with own_tools(), shell.open() as ledger, ledger.run("agent", conversation="c"):
+
+        @counterfoil.effect(
+            "look", version="1", touches={"external"}, repeatable=True, doubt=counterfoil.by_review()
+        )
+        def look() -> None:
+            seen.append(examined(shell))
+            later = ManualClock(shell.clock.now_ms() + 3_600_000)
+            with counterfoil.open(shell.place, read_only=True, clock=later) as other:
+                seen.append({each.name: each for each in other.doctor()})
+
+        look()
+    names = ("oldest doubt", "runs without a lease")
+    assert [[found[name].state for name in names] for found in seen] == [["ok", "ok"], ["warn", "warn"]]
+
+
+def test_an_open_review_has_an_age(shell):
+    in_review(shell)
+    shell.clock.advance(5_000)
+    review = examined(shell)["oldest review"]
+    assert (review.state, review.value, review.means) == ("warn", 5_000, "1 open, 0 overdue")
+
+
+def test_counting_stops_and_says_so(shell, monkeypatch):
+    in_review(shell)
+    assert not examined(shell)["oldest review"].at_least
+    monkeypatch.setattr(waiting_checks, "ROWS_MAX", 1)
+    assert examined(shell)["oldest review"].at_least
+
+
+def test_a_hold_is_counted(shell):
+    with shell.open() as ledger:
+        ledger.hold("pay", by="Ines", reason="incident")
+    assert (examined(shell)["holds"].state, examined(shell)["holds"].value) == ("warn", 1)
+
+
+def test_an_event_after_now_is_named(shell):
+    shell.clock.set_wall(shell.clock.now_ms() - 60_000)
+    newest = examined(shell)["newest event"]
+    assert (newest.state, newest.value) == ("warn", -60_000)
+
+
+def test_the_clock_of_a_server_that_is_away_is_named(shell):
+    with shell.open(read_only=True) as ledger:
+        ledger.ports.clock = ManualClock(shell.clock.now_ms() - 5_000)
+        found = {each.name: each for each in ledger.doctor()}
+    assert (found["clock skew"].state, found["clock skew"].value) == ("warn", 5_000)
+
+
+def test_without_a_key_store_the_rest_is_still_looked_at(shell):
+    in_review(shell)
+    (shell.place / "keys.db").unlink()
+    shutil.rmtree(shell.place / "kek")
+    found = examined(shell)
+    assert (found["keys"].state, found["epoch"].state, found["key files"].state) == (
+        "bad",
+        "unknown",
+        "unknown",
+    )
+    assert found["oldest review"].state == "warn"
+
+
+def test_keys_that_others_may_read_are_bad(shell):
+    (key,) = (shell.place / "kek").iterdir()
+    key.chmod(0o644)
+    exposed = examined(shell)["key files"]
+    assert (exposed.state, exposed.value) == ("bad", 1)
+
+
+@pytest.mark.parametrize("free, state", [(1, "bad"), (place_checks.SPACE_LEAST_BYTES, "ok")])
+def test_little_free_space_is_bad(shell, monkeypatch, free, state):
+    monkeypatch.setattr(place_checks.shutil, "disk_usage", lambda _: Usage(free, 0, free))
+    assert place_checks.space(shell.place).state == state
+
+
+def test_no_room_for_a_copy_is_a_warning(shell, monkeypatch):
+    least = (shell.place / "ledger.db").stat().st_size - 1
+    monkeypatch.setattr(place_checks, "SPACE_LEAST_BYTES", 1)
+    monkeypatch.setattr(place_checks.shutil, "disk_usage", lambda _: Usage(least, 0, least))
+    assert place_checks.space(shell.place).state == "warn"
+
+
+def test_a_log_that_no_checkpoint_empties_is_named(shell, monkeypatch):
+    (shell.place / "ledger.db-wal").write_bytes(b"12345678")
+    monkeypatch.setattr(place_checks, "WAL_MOST_BYTES", 7)
+    log = place_checks.wal(shell.place)
+    assert (log.state, log.value) == ("warn", 8)
+
+
+@pytest.mark.parametrize("kind, state", [("nfs4", "bad"), ("ext4", "ok")])
+def test_a_network_file_system_is_bad(shell, monkeypatch, kind, state):
+    monkeypatch.setattr(mounts, "read_mounts", lambda: [mounts.Mount("/", kind)])
+    assert place_checks.file_system(shell.place).state == state
+
+
+def test_a_place_that_cannot_be_read_is_unknown(tmp_path):
+    gone = tmp_path / "gone"
+    assert [place_checks.space(gone).state, place_checks.kek_modes(gone).state] == ["unknown", "unknown"]
+
+
+def test_artifacts_that_events_name_and_whose_folder_is_gone_are_bad(shell):
+    assert examined(shell)["artifacts"].means == "none is recorded"
+    with shell.open() as ledger, ledger.run("agent", conversation="c") as run:
+        run.step("page", lambda: b"x" * 400_000)
+    assert examined(shell)["artifacts"].state == "ok"
+    shutil.rmtree(shell.place / "artifacts")
+    assert examined(shell)["artifacts"].state == "bad"
