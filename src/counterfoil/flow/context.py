@@ -242,6 +242,11 @@ class RunScope:
             found: T = self._parts[factory]
             return found
 
+    def seat(self, factory: Callable[[RunScope], T], part: T) -> None:
+        """Put a part in the place of the one that ``factory`` would make, before anybody asks for it."""
+        with self._condition:
+            self._parts[factory] = part
+
     # ---- after a fork ----
 
     def inherited(self) -> None:

@@ -1,0 +1,121 @@
+"""What a run asked for, in order: noted while its code runs again, and read from its record (DESIGN 6)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from counterfoil.effects.compensation import Compensating
+from counterfoil.flow.context import RunScope, step_path
+from counterfoil.flow.event import Event
+from counterfoil.flow.lanes import in_main_lane
+from counterfoil.journal.fold import json_hash
+from counterfoil.runtime.resume import Identity, Record
+
+if TYPE_CHECKING:
+    from counterfoil.effects.tool import Tool
+
+ASKED_TYPES: Final = frozenset(
+    {"step.started", "step.finished", "decision.proposed", "effect.intended", "run.finished"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One thing that a run asked for: a ``tool`` with its arguments, a ``model`` with its request, or ``code``."""
+
+    kind: str
+    name: str
+    digest: str
+
+
+class Noted:
+    """What the code of a replay asks for; ``in_order`` is False where tasks or threads did so side by side."""
+
+    def __init__(self, scope: RunScope) -> None:
+        self.asked: list[Asked] = []
+        self.in_order: bool = True
+        record: Record = _NotingRecord(scope, self)
+        calls: Compensating = _NotingCalls(scope, self)
+        scope.seat(Record, record)
+        scope.seat(Compensating, calls)
+
+    def note(self, kind: str, name: str, digest: str) -> None:
+        """The code asks; what it asks for inside a step belongs to the step."""
+        if step_path():
+            return
+        self.in_order = self.in_order and in_main_lane()
+        self.asked.append(Asked(kind, name, digest))
+
+
+class _NotingRecord(Record):
+    """A run's record that says what is taken from it."""
+
+    def __init__(self, scope: RunScope, noted: Noted) -> None:
+        super().__init__(scope)
+        self._noted = noted
+
+    def take(self, identity: Identity) -> Event | None:
+        self._noted.note(identity.kind, identity.name, identity.memo)
+        return super().take(identity)
+
+
+class _NotingCalls(Compensating):
+    """Every call of a tool asks for its key first, whatever becomes of it."""
+
+    def __init__(self, scope: RunScope, noted: Noted) -> None:
+        super().__init__(scope)
+        self._noted = noted
+
+    def key_of(
+        self, tool: Tool[..., Any], arguments: Mapping[str, Any], recorded: Mapping[str, Any]
+    ) -> str | None:
+        self._noted.note("tool", tool.name, json_hash(recorded) or "")
+        return super().key_of(tool, arguments, recorded)
+
+
+def asked_of(record: Iterable[Event]) -> list[Asked]:
+    """What the record of a run says that it asked for, in order; what stands inside a step of code belongs to the step."""
+    events = list(record)
+    ended = {event.header.step_id: event for event in events if event.type == "step.finished"}
+    found: list[Asked] = []
+    effects: set[str] = set()
+    inside_until = 0
+    for event in events:
+        if event.sequence < inside_until:
+            continue
+        if event.type == "step.started":
+            end = ended.pop(event.header.step_id, None)
+            if end is None or end.data["outcome"] == "cancelled":
+                continue
+            found.append(_unit(event, end))
+            if end.data["kind"] == "code" and _content(end).get("lane") == "main":
+                inside_until = end.sequence
+        elif event.type in {"decision.proposed", "effect.intended"}:
+            if event.data["effect_id"] not in effects:
+                arguments = json_hash(_content(event).get("arguments")) or ""
+                found.append(Asked("tool", event.data["tool"], arguments))
+            effects.add(event.data["effect_id"])
+    return found
+
+
+def _unit(begun: Event, end: Event) -> Asked:
+    name = _content(begun).get("name")
+    return Asked(end.data["kind"], name if isinstance(name, str) else end.data["name"], end.data["memo"])
+
+
+def _content(event: Event) -> Mapping[str, Any]:
+    return event.content_or_none() or {}
+
+
+def once(asked: Iterable[Asked], record: Counter[Asked]) -> list[Asked]:
+    """Without repeats that the record does not have: a repeated call of a tool gets the first one's outcome."""
+    seen: Counter[Asked] = Counter()
+    kept: list[Asked] = []
+    for one in asked:
+        seen[one] += 1
+        if one.kind != "tool" or seen[one] <= max(1, record[one]):
+            kept.append(one)
+    return kept
