@@ -15,6 +15,7 @@ from dataclasses import fields, replace
 import pytest
 
 import counterfoil
+from counterfoil.cli.render.turned import turn_page
 from counterfoil.core.turn import TURN_TYPES
 from counterfoil.errors import ConfigInvalid, NotPermitted, TurnRefused
 from counterfoil.journal import (
@@ -38,6 +39,7 @@ from counterfoil.journal.event import linked
 from counterfoil.journal.redaction import MASK, redact
 from counterfoil.journal.turns import EXPOSED_HEADERS
 from counterfoil.replay import Answer, ReplayModel, ToolUse, replay_turn, same_behaviour
+from counterfoil.runtime.agents import own_agents
 from tests.journals import NOW_MS, OTHER, TURN, Failing, Gated, journals, note, stages, whole, written
 from tests.unit.journal.test_sql_journals import Stale
 
@@ -564,6 +566,40 @@ def replays_and_compares():
     assert same_behaviour(recorded, again(ToolUse("lookup", {"order": "O-1"}), Answer("lost")))
     assert same_behaviour(recorded, again(ToolUse("lookup", {"order": "O-2"}), Answer("lost"))).at == 0
     assert not same_behaviour(recorded, again(ToolUse("lookup", {"order": "O-1"}), Answer("found")))
+
+
+@sentence(
+    "We want one ordered record per turn that can be rendered, replayed against a stubbed model and verified for"
+    " tampering."
+)
+def renders_replays_and_verifies_one_record():
+    made = journals()
+    with made.begin("support", message="m") as turn:
+        turn.tool(lookup)("O-1")
+        turn.answer("lost")
+    recorded = written(made, turn.turn_id)
+    assert [event.seq for event in recorded] == [0, 1, 2]
+    assert any("lookup" in line.text for line in turn_page(recorded, check_chain(recorded), 80))
+    decisions = [ToolUse("lookup", {"order": "O-1"}), Answer("lost")]
+    assert same_behaviour(recorded, replay_turn(ReplayModel(decisions), {"lookup": lookup}, "m").events)
+    assert not check_chain([recorded[0], recorded[2]]).intact
+
+
+@sentence("TurnReplay is exercised by tests only; no production code path calls it.")
+def replays_recorded_runs_too():
+    with own_agents():
+
+        @counterfoil.agent("teller")
+        def teller(run):
+            run.finish(f"{run.message}{len(ending)}")
+
+        ending: list[str] = []
+        with closing(counterfoil.open(":memory:")) as ledger:
+            with ledger.run("teller", conversation="case", message="m") as run:
+                teller(run)
+            assert ledger.replay(run.id).same
+            ending.append("other")
+            assert not ledger.replay(run.id).same
 
 
 # ---- Configuration ---------------------------------------------------------------------------------------------------

@@ -42,6 +42,7 @@ COMMANDS: Final = {
     "artifacts": "Bytes outside the events: list, get, verify.",
     "turns": "List turns, the newest first.",
     "turn": "Show or check one turn.",
+    "replay": "Run a run's code again on its record, and compare.",
     "bench": "Measure side by side against the budgets.",
     "help": "Help on a command.",
 }

@@ -21,6 +21,7 @@ from counterfoil.client.place import MEMORY, open_parts
 from counterfoil.client.reading import ConversationInfo
 from counterfoil.client.reconciling import Reconciling
 from counterfoil.client.repairing import Repairing
+from counterfoil.client.replaying import Replaying
 from counterfoil.client.reviewing import Reviewing
 from counterfoil.client.stopping import Stopping
 from counterfoil.client.working import Working
@@ -101,7 +102,17 @@ def open(
 
 
 class Ledger(
-    Approving, Doctoring, Journaling, Keeping, Observing, Reconciling, Repairing, Reviewing, Stopping, Working
+    Approving,
+    Doctoring,
+    Journaling,
+    Keeping,
+    Observing,
+    Reconciling,
+    Repairing,
+    Replaying,
+    Reviewing,
+    Stopping,
+    Working,
 ):
     """An open ledger, for one tenant. Thread-safe; not to be used after a fork.
 
