@@ -59,6 +59,10 @@ def test_a_store_in_danger_outranks_everything():
     assert exit_of(bad) == 69
 
 
+def test_what_could_not_be_read_is_not_called_healthy():
+    assert exit_of([Finding("what waits", "work", "unknown", None, "", "")]) == 75
+
+
 def test_programs_get_every_finding(shell):
     with shell.open():
         pass

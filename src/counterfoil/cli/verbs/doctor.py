@@ -25,7 +25,7 @@ def command(face: Face) -> int:
     """Look at the store, its keys and clocks, free space, and what waits. Reads only, also without keys.
 
     Leaves with 3 where an effect is undecided or waits for a person, 77 where keys are not at hand, not the newest or
-    exposed, and 69 where the store is in danger; else with 0, warnings included.
+    exposed, 69 where the store is in danger, and 75 where what waits could not be read; else with 0, warnings included.
     """
     with face.open() as ledger:
         found = ledger.doctor()
@@ -45,4 +45,8 @@ def exit_of(found: list[Finding]) -> Exit:
     if "keys" in bad:
         return Exit.ACCESS
     waits = any(each.name in NEEDS_PEOPLE and each.state == "warn" for each in found)
-    return Exit.UNDECIDED if waits else Exit.DONE
+    if waits:
+        return Exit.UNDECIDED
+    # Nobody may take for healthy what could not be looked at.
+    unseen = any(each.about == "work" and each.state == "unknown" for each in found)
+    return Exit.TRY_AGAIN if unseen else Exit.DONE
