@@ -229,3 +229,43 @@ def test_hostile_names_reach_no_terminal(shell):
     assert printed.code == 4
     assert "\x1b" not in printed.out
     assert "\u202e" not in printed.out
+
+
+def test_steps_side_by_side_are_compared_whatever_they_do_inside(shell):
+    app = APP.replace(
+        '    run.step("look", look, "pen")\n',
+        """
+    from concurrent.futures import ThreadPoolExecutor
+    with ThreadPoolExecutor(4) as pool:
+        both = [pool.submit(run.bind(send), f"x{number}") for number in range(4)]
+        both += [pool.submit(run.bind(run.step), "look", look, f"y{number}") for number in range(4)]
+        [one.result() for one in both]
+""",
+    ).replace('    touched("look")\n', '    touched("look")\n    take(item)\n')
+    assert replayed(shell, "yes", "yes", app).json["same"] is True
+
+
+def test_a_run_that_was_cancelled_is_compared_as_far_as_it_came(shell):
+    module = loaded(shell, APP.replace("    take(", '    run.cancel("enough")\n    take('))
+    with (
+        counterfoil.open(shell.place) as ledger,
+        pytest.raises(counterfoil.errors.RunStopped),
+        ledger.run("clerk", conversation="c", message="May I?") as run,
+    ):
+        module.clerk(run)
+    assert shell("replay", run.id).code == 0
+    with own_tools(), own_agents():
+        loaded(shell)
+        assert shell("replay", run.id).code == 0
+
+
+def test_a_repeat_that_is_on_record_less_often_is_shown(shell):
+    app = APP.replace(
+        'touches={"data"}, doubt=counterfoil.by_review()', "touches=set(), doubt=counterfoil.by_repeating()"
+    )
+    printed = replayed(shell, "    run.finish(said)", '    take("pen")\n    run.finish(said)', app)
+    assert (printed.code, printed.json["recorded"], printed.json["replayed"]["name"]) == (
+        4,
+        None,
+        "stock.take",
+    )

@@ -52,7 +52,8 @@ class Replaying(Handle):
         ends = [event for event in events if event.type == "run.finished"]
         output = (ends[-1].content_or_none() or {}).get("output") if ends else None
         terminal = ends[-1].data["terminal"] if ends else "runtime_failure"
-        return Way(asked_of(events), terminal, json_hash(output))
+        found = asked_of(events)
+        return Way(found.asked, terminal, json_hash(output), found.perhaps)
 
 
 def _read(query: Events) -> Flow[list[Event]]:

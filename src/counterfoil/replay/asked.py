@@ -76,28 +76,42 @@ class _NotingCalls(Compensating):
         return super().key_of(tool, arguments, recorded)
 
 
-def asked_of(record: Iterable[Event]) -> list[Asked]:
-    """What the record of a run says that it asked for, in order; what stands inside a step of code belongs to the step."""
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What a record says was asked for, in order; ``perhaps`` stood in a step, or beside one of a sibling."""
+
+    asked: list[Asked]
+    perhaps: Counter[Asked]
+
+
+def asked_of(record: Iterable[Event]) -> Recorded:
+    """What a run's record says that it asked for; what stands inside a step of code belongs to the step."""
     events = list(record)
     ended = {event.header.step_id: event for event in events if event.type == "step.finished"}
-    found: list[Asked] = []
+    found = Recorded([], Counter())
     effects: set[str] = set()
-    inside_until = 0
+    inside_until = beside_until = 0
     for event in events:
         if event.sequence < inside_until:
             continue
         if event.type == "step.started":
             end = ended.pop(event.header.step_id, None)
-            if end is None or end.data["outcome"] == "cancelled":
+            if end is None or end.data["outcome"] == "cancelled" or _content(end).get("path"):
                 continue
-            found.append(_unit(event, end))
+            found.asked.append(_unit(event, end))
             if end.data["kind"] == "code" and _content(end).get("lane") == "main":
                 inside_until = end.sequence
-        elif event.type in {"decision.proposed", "effect.intended"}:
-            if event.data["effect_id"] not in effects:
-                arguments = json_hash(_content(event).get("arguments")) or ""
-                found.append(Asked("tool", event.data["tool"], arguments))
+            elif end.data["kind"] == "code":
+                beside_until = max(beside_until, end.sequence)
+        elif (
+            event.type in {"decision.proposed", "effect.intended"} and event.data["effect_id"] not in effects
+        ):
             effects.add(event.data["effect_id"])
+            call = Asked("tool", event.data["tool"], json_hash(_content(event).get("arguments")) or "")
+            if event.sequence < beside_until:
+                found.perhaps[call] += 1
+            else:
+                found.asked.append(call)
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from counterfoil.core.values import to_json
@@ -14,6 +14,7 @@ from counterfoil.errors import (
     Divergence,
     IntegrityError,
     InternalError,
+    RunCancelled,
     RunClosed,
     RunSuspended,
     StoreError,
@@ -28,6 +29,8 @@ from counterfoil.replay.turn import same_behaviour
 from counterfoil.runtime.agents import Agent
 from counterfoil.runtime.leave import terminal_of
 from counterfoil.runtime.run import Run
+
+BEYOND: Final = "beyond the record"
 
 CUT_SHORT: Final = frozenset({"cancelled", "interrupted", "shutdown", "timeout", "superseded"})
 """Ends that came from outside: how much further the code would have gone is not on record."""
@@ -65,11 +68,15 @@ class RunReplay:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """The way of one of the two: what was asked for in order, and the end with the digest of the answer."""
+    """The way of one of the two: what was asked for in order, and the end with the digest of the answer.
+
+    ``perhaps`` was asked for while steps ran side by side: by the code, or inside one of them.
+    """
 
     asked: Sequence[Asked]
     terminal: str
     answer: str | None
+    perhaps: Counter[Asked] = field(default_factory=Counter)
 
 
 class _NothingOutside:
@@ -111,14 +118,26 @@ def replay_run(run: ReplayRun, agent: Agent, recorded: Way) -> RunReplay:
         terminal, output = run.given
     except (Divergence, RunClosed, RunSuspended):
         # What it asked for last is not on record: the comparison below shows it.
-        terminal = "beyond the record"
+        terminal = BEYOND
     except (AccessError, IntegrityError, InternalError, StoreError):
         raise
-    except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - the code's own, compared with the recorded end
+    except (Exception, asyncio.CancelledError, RunCancelled) as error:  # noqa: BLE001 - the code's own, compared with the recorded end
         terminal = terminal_of(error)
+    recorded = _with_siblings(recorded, run.noted.asked)
     asked = once(run.noted.asked, Counter(recorded.asked))
     replayed = Way(asked, terminal, json_hash(output))
-    return compared(run.id, agent.name, recorded, replayed, in_order=run.noted.in_order)
+    found = compared(run.id, agent.name, recorded, replayed, in_order=run.noted.in_order)
+    if found.replayed == Side("end", BEYOND) and run.noted.asked:
+        # It stopped at a repeat of what is on record less often.
+        last = _side(run.noted.asked[-1])
+        return replace(found, difference=_MORE, at=len(recorded.asked), recorded=None, replayed=last)
+    return found
+
+
+def _with_siblings(recorded: Way, asked: Sequence[Asked]) -> Way:
+    """Of the calls that perhaps stood in a step, those that the code asks for by itself did not."""
+    missing = Counter(asked) - Counter(recorded.asked)
+    return replace(recorded, asked=[*recorded.asked, *(missing & recorded.perhaps).elements()])
 
 
 def _through(run: ReplayRun, agent: Agent) -> None:
@@ -145,10 +164,11 @@ def compared(run_id: str, agent: str, recorded: Way, replayed: Way, *, in_order:
             return RunReplay(run_id, agent, len(after), _said(one, other), at, _side(one), _side(other))
     if recorded.terminal in CUT_SHORT:
         return RunReplay(run_id, agent, len(after))
-    return _ends(run_id, agent, recorded, replayed, len(after))
+    return _ends(run_id, agent, replace(recorded, asked=before), replace(replayed, asked=after))
 
 
-def _ends(run_id: str, agent: str, recorded: Way, replayed: Way, asked: int) -> RunReplay:
+def _ends(run_id: str, agent: str, recorded: Way, replayed: Way) -> RunReplay:
+    asked = len(replayed.asked)
     sides = (
         Side("end", recorded.terminal, recorded.answer),
         Side("end", replayed.terminal, replayed.answer),
@@ -161,9 +181,12 @@ def _ends(run_id: str, agent: str, recorded: Way, replayed: Way, asked: int) -> 
     return RunReplay(run_id, agent, asked, behaviour.difference, None, *sides)
 
 
+_MORE: Final = "the code asks for more than is recorded"
+
+
 def _said(one: Asked | None, other: Asked | None) -> str:
     if one is None:
-        return "the code asks for more than is recorded"
+        return _MORE
     if other is None:
         return "the code does not ask for all that is recorded"
     if (one.kind, one.name) == (other.kind, other.name):
