@@ -269,3 +269,16 @@ def test_a_repeat_that_is_on_record_less_often_is_shown(shell):
         None,
         "stock.take",
     )
+
+
+def test_where_the_record_cannot_be_read_nothing_is_compared(shell):
+    run_id = recorded(shell)
+    (shell.place / "keys.db").unlink()
+    printed = shell("replay", run_id)
+    assert printed.code == 77
+    assert printed.out == ""
+
+
+def test_an_answer_that_moved_to_an_artifact_is_compared_whole(shell):
+    app = APP.replace("run.finish(said)", "run.finish(said * 100_000)")
+    assert replayed(shell, "yes", "yes", app).json["same"] is True

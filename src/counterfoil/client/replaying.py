@@ -50,7 +50,8 @@ class Replaying(Handle):
         query = Events(stream_id, types=ASKED_TYPES, run_id=run_id)
         events = drive(_read(query), self.ports)
         ends = [event for event in events if event.type == "run.finished"]
-        output = (ends[-1].content_or_none() or {}).get("output") if ends else None
+        # Raises where it cannot be had: an answer that is not at hand is not a different one.
+        output = ends[-1].content.get("output") if ends and ends[-1].content_state != "none" else None
         terminal = ends[-1].data["terminal"] if ends else "runtime_failure"
         found = asked_of(events)
         return Way(found.asked, terminal, json_hash(output), found.perhaps)
