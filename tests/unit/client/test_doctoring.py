@@ -178,3 +178,31 @@ def test_artifacts_that_events_name_and_whose_folder_is_gone_are_bad(shell):
     assert examined(shell)["artifacts"].state == "ok"
     shutil.rmtree(shell.place / "artifacts")
     assert examined(shell)["artifacts"].state == "bad"
+
+
+def test_a_review_whose_time_is_over_is_overdue():
+    row = {"opened_at_ms": 1_000, "due_at_ms": 2_000}
+    late = waiting_checks._asked("oldest review", "reviews", [row], "opened_at_ms", 2_000, "do")
+    in_time = waiting_checks._asked("oldest review", "reviews", [row], "opened_at_ms", 1_999, "do")
+    assert (late.means, in_time.means) == ("1 open, 1 overdue", "1 open, 0 overdue")
+
+
+def test_a_reader_that_stays_does_not_hinder_it(shell):
+    with shell.open() as ledger, ledger.store.snapshot() as reader:
+        reader.recent(1)
+        assert {each.state for each in examined(shell).values()} == {"ok"}
+
+
+def test_doubt_behind_more_calls_than_are_looked_at_is_unknown(shell, monkeypatch):
+    seen: list[Finding] = []
+    monkeypatch.setattr(waiting_checks, "ROWS_MAX", 1)
+    with own_tools(), shell.open() as ledger, ledger.run("agent", conversation="c"):
+
+        @counterfoil.effect(
+            "look", version="1", touches={"external"}, repeatable=True, doubt=counterfoil.by_review()
+        )
+        def look() -> None:
+            seen.append(examined(shell)["oldest doubt"])
+
+        look()
+    assert [each.state for each in seen] == ["unknown"]
