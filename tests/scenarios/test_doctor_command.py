@@ -86,3 +86,6 @@ def test_a_ledger_on_a_server_is_examined(shop):
     assert found["store"]["state"] == "ok"
     assert found["clock skew"]["unit"] == "ms"
     assert "free space" not in found
+    screen = shop.run("doctor")
+    assert screen.returncode == 0
+    assert "✓ oldest doubt" in screen.stdout
