@@ -44,7 +44,7 @@ def test_a_new_ledger_is_healthy(shell):
 
 def test_what_this_version_does_not_keep_is_said(shell):
     found = examined(shell)
-    for name in ("search lag", "unsealed tail"):
+    for name in ("feed lag", "search lag", "unsealed tail"):
         assert (found[name].value, found[name].means) == (None, "not kept by this version")
 
 
