@@ -636,6 +636,78 @@ function checkArtifacts(check, file) {
   }
 }
 
+class Requests {
+  constructor(dataKey) {
+    this.key = derived(dataKey, "address");
+    this.bodies = new Map();
+    this.nodes = new Map();
+  }
+
+  digest(text) {
+    if (typeof text !== "string" || !/^[0-9a-f]{64}$/.test(text)) throw new Refused("form");
+    return text;
+  }
+
+  add(branch) {
+    const names = Object.keys(branch).sort().join(" ");
+    const count = branch.bodies?.length ?? 0;
+    if (!["bodies", "bodies parent"].includes(names) || count < 1 || count > 64) throw new Refused("form");
+    let parent = branch.parent === undefined ? undefined : this.digest(branch.parent);
+    if (parent !== undefined && parent !== "0".repeat(64) && !this.nodes.has(parent)) throw new Refused("parent");
+    for (const entry of branch.bodies) {
+      let address;
+      if (typeof entry === "string") {
+        address = mac(this.key, entry).toString("hex");
+        this.bodies.set(address, entry);
+      } else if (Object.keys(entry).join() === "body") address = this.digest(entry.body);
+      else throw new Refused("form");
+      if (!this.bodies.has(address)) throw new Refused("body");
+      if (parent === undefined) continue;
+      const node = sha256("counterfoil/context/v1\0", hex(parent), hex(address));
+      this.nodes.set(node, [parent, address]);
+      parent = node;
+    }
+  }
+
+  path(tip) {
+    const found = [];
+    for (let node = tip; node !== "0".repeat(64); ) {
+      if (!this.nodes.has(node)) throw new Refused("tip");
+      const [parent, address] = this.nodes.get(node);
+      found.unshift(this.bodies.get(address));
+      node = parent;
+    }
+    return found;
+  }
+
+  segment(segment) {
+    const names = Object.keys(segment).sort().join(" ");
+    if (names === "raw") return segment.raw;
+    if (names === "body") return this.bodies.get(this.digest(segment.body));
+    if (names === "join path") return this.path(this.digest(segment.path)).join(segment.join);
+    throw new Refused("form");
+  }
+
+  whole(one) {
+    const found = one.segments.map((segment) => this.segment(segment)).join("");
+    if (mac(this.key, found).toString("hex") !== one.request) throw new Refused("request");
+    return found;
+  }
+}
+
+function checkRequests(check, file) {
+  const stream = new Requests(hex(file.data_key));
+  for (const one of file.accept) {
+    for (const branch of one.branches) stream.add(branch);
+    check.same(one.name, stream.whole(one), one.sent);
+    check.same(one.name, JSON.stringify(stream.path(one.tip)), JSON.stringify(one.messages));
+    check.same(one.name, one.messages.length, one.bodies);
+  }
+  for (const one of file.refuse) {
+    check.refused(one.name, one.check, () => (one.branch ? stream.add(one.branch) : stream.whole(one)));
+  }
+}
+
 function checkTurn(check, file) {
   let previous = "0".repeat(64);
   for (const one of file.events) {
@@ -654,6 +726,7 @@ const FILES = {
   genesis: checkGenesis,
   records: checkRecords,
   artifacts: checkArtifacts,
+  requests: checkRequests,
   events: checkEvents,
   turn: checkTurn,
 };

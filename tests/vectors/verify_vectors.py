@@ -818,6 +818,83 @@ def check_artifacts(check: Check, file: dict) -> None:
         check.same(f"{size} bytes", next(n for n in range(64) if 2**n >= size), wanted)
 
 
+# ---- exact requests ----------------------------------------------------------------------------------------------
+
+
+class Requests:
+    """What one stream has recorded of requests: bodies under their addresses, nodes with parent and address."""
+
+    def __init__(self, data_key: bytes) -> None:
+        self.key = derived(data_key, "address")
+        self.bodies: dict[str, bytes] = {}
+        self.nodes: dict[str, tuple[str, str]] = {}
+
+    def digest(self, text: object) -> str:
+        if not fits("[0-9a-f]{64}", text):
+            raise Refused("form")
+        return text
+
+    def add(self, branch: dict) -> None:
+        if not {"bodies"} <= set(branch) <= {"bodies", "parent"} or not 1 <= len(branch["bodies"]) <= 64:
+            raise Refused("form")
+        parent = self.digest(branch["parent"]) if "parent" in branch else None
+        if parent not in (None, "0" * 64) and parent not in self.nodes:
+            raise Refused("parent")
+        for entry in branch["bodies"]:
+            if isinstance(entry, str):
+                address = mac(self.key, entry.encode()).hex()
+                self.bodies[address] = entry.encode()
+            elif set(entry) == {"body"}:
+                address = self.digest(entry["body"])
+            else:
+                raise Refused("form")
+            if address not in self.bodies:
+                raise Refused("body")
+            if parent is not None:
+                joined_hashes = bytes.fromhex(parent) + bytes.fromhex(address)
+                node = hashlib.sha256(b"counterfoil/context/v1\0" + joined_hashes).hexdigest()
+                self.nodes[node] = (parent, address)
+                parent = node
+
+    def path(self, tip: str) -> list[bytes]:
+        found = []
+        while tip != "0" * 64:
+            if tip not in self.nodes:
+                raise Refused("tip")
+            tip, address = self.nodes[tip]
+            found.insert(0, self.bodies[address])
+        return found
+
+    def segment(self, segment: dict) -> bytes:
+        match sorted(segment):
+            case ["raw"]:
+                return segment["raw"].encode()
+            case ["body"]:
+                return self.bodies[self.digest(segment["body"])]
+            case ["join", "path"]:
+                return segment["join"].encode().join(self.path(self.digest(segment["path"])))
+        raise Refused("form")
+
+    def whole(self, case: dict) -> bytes:
+        found = b"".join(map(self.segment, case["segments"]))
+        if mac(self.key, found).hex() != case["request"]:
+            raise Refused("request")
+        return found
+
+
+def check_requests(check: Check, file: dict) -> None:
+    stream = Requests(bytes.fromhex(file["data_key"]))
+    for case in file["accept"]:
+        for branch in case["branches"]:
+            stream.add(branch)
+        check.same(case["name"], stream.whole(case).decode(), case["sent"])
+        check.same(case["name"], [body.decode() for body in stream.path(case["tip"])], case["messages"])
+        check.same(case["name"], len(case["messages"]), case["bodies"])
+    for case in file["refuse"]:
+        call, given = (stream.add, case["branch"]) if "branch" in case else (stream.whole, case)
+        check.refused(case["name"], case["check"], call, given)
+
+
 def check_turn(check: Check, file: dict) -> None:
     previous = "0" * 64
     for case in file["events"]:
@@ -843,6 +920,7 @@ FILES = {
     "genesis": check_genesis,
     "records": check_records,
     "artifacts": check_artifacts,
+    "requests": check_requests,
     "events": check_events,
     "turn": check_turn,
 }

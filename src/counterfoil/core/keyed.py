@@ -167,7 +167,11 @@ class KeyMaterial:
         """The context-tree node of a message under ``parent`` (FORMAT 9); the root is :data:`ROOT_NODE`."""
         if len(parent) != 32:
             raise InvalidForm(f"a context node has 32 bytes; the parent given has {len(parent)}")
-        return _sha256(_NODE_DOMAIN + parent + self._address.digest(body)).digest()
+        return self.node_at(parent, self._address.digest(body))
+
+    def node_at(self, parent: bytes, address: bytes) -> bytes:
+        """As :meth:`node`, for a body whose address is known; ``parent`` and ``address`` have 32 bytes."""
+        return _sha256(_NODE_DOMAIN + parent + address).digest()
 
 
 def index_value(index_key: bytes, purpose: str, tenant: str, text: str) -> str:

@@ -28,6 +28,15 @@ BYTES_INLINE_MAX: Final = 4 * 1024
 ARTIFACT_REFS_MAX: Final = 64
 """Artifact references of one event."""
 
+BODIES_MAX: Final = 64
+"""Bodies of one ``provider.message_recorded`` (FORMAT 9)."""
+
+BODY_BYTES_MIN: Final = 256
+"""Bytes before or after a request's messages from which they are a body: shorter ones cost less where they stand."""
+
+BRANCH_BYTES_MAX: Final = 128 * 1024
+"""Bytes of bodies after which the next body begins another branch; a longer body has one to itself (FORMAT 9)."""
+
 NESTING_MAX: Final = 64
 """Arrays and objects inside one another; a scalar has depth 0, ``[]`` depth 1."""
 

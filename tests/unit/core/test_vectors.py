@@ -22,6 +22,7 @@ from counterfoil.core.artifact import (
     sealed_bytes,
     size_class,
 )
+from counterfoil.core.context import ContextTree, cut_request
 from counterfoil.core.event import event_hash
 from counterfoil.core.genesis import parse_genesis
 from counterfoil.core.header import read_header
@@ -355,6 +356,54 @@ def test_a_turn_event_has_its_hash(case):
     assert found == case["hash"]
 
 
+# ---- exact requests ----------------------------------------------------------------------------------------------
+
+
+def request_material():
+    file = whole("requests")
+    return KeyMaterial(file["key_id"], file["stream_id"], bytes.fromhex(file["data_key"]))
+
+
+def test_each_request_of_a_stream_is_recorded_as_the_vectors_say():
+    tree = ContextTree(request_material())
+    cases_given = [case for case in whole("requests")["accept"] if case["given"] is not None]
+    for case in cases_given:
+        given = [text.encode() for text in case["given"]]
+        exact = tree.exact(cut_request(case["sent"].encode(), given, case["join"]))
+        found = (exact.branches, exact.segments, exact.tip.hex(), exact.bodies, exact.request.hex())
+        assert found == (case["branches"], case["segments"], case["tip"], case["bodies"], case["request"])
+        for branch in exact.branches:
+            tree.add(branch)
+    assert len(cases_given) >= 12
+
+
+def recorded_requests():
+    """The tree and the bodies after all requests of the vectors."""
+    tree, bodies = ContextTree(request_material()), dict[bytes, bytes]()
+    for case in whole("requests")["accept"]:
+        for branch in case["branches"]:
+            bodies.update((body.address, body.data) for body in tree.add(branch))
+    return tree, bodies
+
+
+@pytest.mark.parametrize("case", cases("requests", "accept"))
+def test_a_request_is_made_again_from_its_segments(case):
+    tree, bodies = recorded_requests()
+    found = tree.rebuild(case["segments"], bytes.fromhex(case["request"]), bodies.__getitem__)
+    assert found.decode() == case["sent"]
+
+
+@pytest.mark.parametrize("case", cases("requests", "refuse"))
+def test_a_damaged_request_is_refused_by_the_check_that_finds_it(case):
+    tree, bodies = recorded_requests()
+    with pytest.raises(ContentDamaged) as refusal:
+        if "branch" in case:
+            tree.add(case["branch"])
+        else:
+            tree.rebuild(case["segments"], bytes.fromhex(case["request"]), bodies.__getitem__)
+    assert refusal.value.fields["check"] == case["check"]
+
+
 # ---- the independent verifiers -----------------------------------------------------------------------------------
 
 
@@ -386,6 +435,7 @@ CHANGES = {
     "genesis": ('"hash": "', '"hash": "f'),
     "records": ('"commitment": "7', '"commitment": "8'),
     "artifacts": ('"sha256": "', '"sha256": "f'),
+    "requests": ('"request": "', '"request": "f'),
     "events": ('"hash": "', '"hash": "f'),
     "turn": ('"hash": "', '"hash": "f'),
 }

@@ -1,0 +1,235 @@
+"""Exact requests at linear size: bodies, the context tree of a stream, and segments (FORMAT 9)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from counterfoil.core.forms import is_digest
+from counterfoil.core.keyed import ROOT_NODE, KeyMaterial
+from counterfoil.core.limits import BODIES_MAX, BODY_BYTES_MIN, BRANCH_BYTES_MAX
+from counterfoil.errors import ContentDamaged, InvalidForm
+
+JOIN: Final = ","
+"""What stands between two messages of a JSON list."""
+
+Segment = dict[str, str]
+"""``{"raw": text}``, ``{"body": address}`` or ``{"path": tip, "join": text}``."""
+
+
+class Cut(NamedTuple):
+    """The bytes of a request in three: ``before + join.join(bodies) + after``."""
+
+    before: bytes
+    bodies: tuple[bytes, ...]
+    after: bytes
+    join: bytes = JOIN.encode()
+
+    def whole(self) -> bytes:
+        """The bytes as sent."""
+        return self.before + self.join.join(self.bodies) + self.after
+
+
+class Exact(NamedTuple):
+    """A request as it is recorded.
+
+    ``segments`` are content of ``provider.requested``, ``tip``, ``bodies`` and ``request`` its public fields;
+    ``branches`` are the contents of the ``provider.message_recorded`` that must be durable with or before it.
+    """
+
+    segments: list[Segment]
+    tip: bytes
+    bodies: int
+    request: bytes
+    branches: list[dict[str, Any]]
+
+
+class Body(NamedTuple):
+    """A body that an event records, under its address."""
+
+    address: bytes
+    data: bytes
+
+
+class ContextTree:
+    """What one stream has recorded of its context tree: each node's parent and body, and which bodies there are.
+
+    It holds hashes only, 100 to 200 bytes of memory per node; a reader keeps the bodies where it likes.
+    """
+
+    __slots__ = ("_bodies", "_material", "_nodes")
+
+    def __init__(self, material: KeyMaterial) -> None:
+        self._material = material
+        self._nodes: dict[bytes, tuple[bytes, bytes]] = {}
+        self._bodies: set[bytes] = set()
+
+    def holds(self, address: bytes) -> bool:
+        """Whether a body is recorded."""
+        return address in self._bodies
+
+    def knows(self, node: bytes) -> bool:
+        """Whether a node is recorded; the root always is."""
+        return node == ROOT_NODE or node in self._nodes
+
+    def add(self, branch: Mapping[str, Any]) -> list[Body]:
+        """Take in the content of one ``provider.message_recorded``; the bodies it brings, in order.
+
+        Raises ``ContentDamaged`` for a form that FORMAT 9 does not know, a parent or a body that was not recorded
+        before; then nothing is taken in.
+        """
+        parent = _parent_of(branch)
+        if parent is not None and not self.knows(parent):
+            raise ContentDamaged("the parent of a branch was not recorded before it", check="parent")
+        brought: list[Body] = []
+        nodes: dict[bytes, tuple[bytes, bytes]] = {}
+        for address, data in self._entries(branch):
+            if data is not None:
+                brought.append(Body(address, data))
+            elif address not in self._bodies and all(body.address != address for body in brought):
+                raise ContentDamaged("a body named by its address was not recorded before", check="body")
+            if parent is not None:
+                node = self._material.node_at(parent, address)
+                nodes[node] = (parent, address)
+                parent = node
+        self._bodies.update(body.address for body in brought)
+        self._nodes.update(nodes)
+        return brought
+
+    def _entries(self, branch: Mapping[str, Any]) -> Iterator[tuple[bytes, bytes | None]]:
+        bodies = branch.get("bodies")
+        if not isinstance(bodies, list) or not 1 <= len(bodies) <= BODIES_MAX:
+            raise ContentDamaged(f"a branch has 1 to {BODIES_MAX} bodies", check="form")
+        for entry in bodies:
+            if isinstance(entry, str):
+                data = _bytes(entry)
+                yield self._material.address(data), data
+            elif isinstance(entry, Mapping) and set(entry) == {"body"}:
+                yield _digest(entry["body"]), None
+            else:
+                raise ContentDamaged("an entry of a branch is text or names a body", check="form")
+
+    def path(self, tip: bytes) -> list[bytes]:
+        """The addresses of the bodies from the root to ``tip``. Raises ``ContentDamaged`` for an unknown node."""
+        found: list[bytes] = []
+        while tip != ROOT_NODE:
+            if tip not in self._nodes:
+                raise ContentDamaged("a request names a node that was not recorded before it", check="tip")
+            tip, address = self._nodes[tip]
+            found.append(address)
+        found.reverse()
+        return found
+
+    def exact(self, cut: Cut) -> Exact:
+        """How a request is recorded: what is new to this tree, and segments that name the rest.
+
+        The tree stays as it is; :meth:`add` the branches once they are durable. Raises ``InvalidForm`` for bytes
+        that are not UTF-8.
+        """
+        planned = _Planned(self, self._material)
+        before = planned.side(cut.before)
+        after = planned.side(cut.after)
+        tip = planned.walk(cut.bodies)
+        middle = [{"path": tip.hex(), "join": _text(cut.join)}] if cut.bodies else []
+        request = self._material.address(cut.whole())
+        return Exact([*before, *middle, *after], tip, len(cut.bodies), request, planned.branches)
+
+    def rebuild(self, segments: Sequence[Any], request: bytes, body_of: Callable[[bytes], bytes]) -> bytes:
+        """The exact bytes of a request. Raises ``ContentDamaged`` when they are not those that were sent.
+
+        ``body_of`` gives the body of an address and raises what it likes for one that is erased or withheld.
+        """
+        found = b"".join([self._segment(segment, body_of) for segment in segments])
+        if self._material.address(found) != request:
+            raise ContentDamaged(
+                "the segments of a request do not make the bytes that were sent", check="request"
+            )
+        return found
+
+    def _segment(self, segment: Any, body_of: Callable[[bytes], bytes]) -> bytes:
+        match segment:
+            case {"raw": str(text), **rest} if not rest:
+                return _bytes(text)
+            case {"body": address, **rest} if not rest:
+                return body_of(_digest(address))
+            case {"path": tip, "join": str(join), **rest} if not rest:
+                return _bytes(join).join([body_of(address) for address in self.path(_digest(tip))])
+        raise ContentDamaged("a segment of a request has a form that FORMAT 9 does not know", check="form")
+
+
+class _Planned:
+    """The branches of one request under way: a body is written out once, in the tree or here."""
+
+    def __init__(self, tree: ContextTree, material: KeyMaterial) -> None:
+        self._tree = tree
+        self._material = material
+        self._fresh: set[bytes] = set()
+        self._open_bytes = 0
+        self.branches: list[dict[str, Any]] = []
+
+    def side(self, data: bytes) -> list[Segment]:
+        """What stands before or after the messages: short text as it is, long text as a body."""
+        if len(data) < BODY_BYTES_MIN:
+            return [{"raw": _text(data)}] if data else []
+        address = self._material.address(data)
+        if not self._tree.holds(address) and address not in self._fresh:
+            self._fresh.add(address)
+            self.branches.append({"bodies": [_text(data)]})
+        return [{"body": address.hex()}]
+
+    def walk(self, bodies: Sequence[bytes]) -> bytes:
+        """The node of the last body; what the tree does not know becomes branches."""
+        node, branch = ROOT_NODE, list[Any]()
+        for body in bodies:
+            address = self._material.address(body)
+            parent, node = node, self._material.node_at(node, address)
+            if self._tree.knows(node):
+                continue
+            entry, size = self._entry(address, body)
+            if not branch or len(branch) == BODIES_MAX or self._open_bytes + size > BRANCH_BYTES_MAX:
+                branch, self._open_bytes = [], 0
+                self.branches.append({"parent": parent.hex(), "bodies": branch})
+            branch.append(entry)
+            self._open_bytes += size
+        return node
+
+    def _entry(self, address: bytes, body: bytes) -> tuple[str | dict[str, str], int]:
+        if self._tree.holds(address) or address in self._fresh:
+            return {"body": address.hex()}, len(address) * 2
+        self._fresh.add(address)
+        return _text(body), len(body)
+
+
+def cut_request(whole: bytes, bodies: Sequence[bytes], join: str = JOIN) -> Cut:
+    """Where the messages lie in the bytes as sent; bytes that do not hold them in order are left whole (FORMAT 9)."""
+    joined = join.encode().join(bodies)
+    at = whole.find(joined) if bodies else -1
+    if at < 0:
+        return Cut(whole, (), b"", join.encode())
+    return Cut(whole[:at], tuple(bodies), whole[at + len(joined) :], join.encode())
+
+
+def _parent_of(branch: Mapping[str, Any]) -> bytes | None:
+    if not set(branch) <= {"parent", "bodies"}:
+        raise ContentDamaged("a branch has members that FORMAT 9 does not know", check="form")
+    return _digest(branch["parent"]) if "parent" in branch else None
+
+
+def _digest(text: Any) -> bytes:
+    if not isinstance(text, str) or not is_digest(text):
+        raise ContentDamaged("a node or an address is 64 hexadecimal digits", check="form")
+    return bytes.fromhex(text)
+
+
+def _bytes(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise ContentDamaged("a text of a request is not Unicode", check="form") from None
+
+
+def _text(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidForm(f"a request is UTF-8; byte {error.start} is not", offset=error.start) from None
