@@ -216,3 +216,22 @@ def test_a_turn_whose_ledger_was_changed_is_broken_at(name, shell):
     assert (done.code, "✗" in done.out + done.err) == (1, True)
     if seq is not None:
         assert shell("turn", "verify", run.id, "--json").json["brokenAtSeq"] == seq
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "created_at_ms = 'abc'",
+        "created_at_ms = created_at_ms + 0.5",
+        "created_at_ms = 9000000000000000000",
+        "summary = x'ff00'",
+        "summary = cast(x'eda080' as text)",
+        "session_hash = NULL",
+    ],
+)
+def test_an_event_edited_into_what_nobody_writes_is_named_and_shown(shell, place, change):
+    edit(place, f"UPDATE turn_journal_event SET {change} WHERE seq = 1")
+    done = shell("turn", "verify", TURN, "--journal", place, "--json")
+    assert (done.code, done.lines[0]["brokenAtSeq"]) == (1, 1)
+    assert shell("turn", "show", TURN, "--journal", place).code == 0
+    assert shell("turns", "--journal", place).code == 0

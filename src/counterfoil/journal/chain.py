@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from counterfoil.core.turn import TURN_ROOT, turn_hash
 from counterfoil.errors import InvalidForm
 from counterfoil.journal.event import TurnEvent
+
+_SESSION: Final = re.compile(r"(?:^| )session=([0-9a-f]{64})(?= |$)").search
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,16 +33,30 @@ def check_chain(events: Sequence[TurnEvent], head: str | None = None) -> Chain:
     Names the first sequence that an edit, a removal, an insertion or a change of order reaches. ``head`` is the hash
     of the last event as somebody else kept it: only with it is it seen when events are missing from the end, or when
     the whole turn was written anew.
+
+    The digest of the session stands in the chained summary of INTAKE, and each event has to be filed under it.
     """
     previous = TURN_ROOT
+    session = _session(events)
     for seq, event in enumerate(events):
         fault = _fault(event, seq, previous, events[0])
+        if not fault and event.session_hash != session:
+            fault = "the event is filed under another session than the turn"
         if fault:
             return Chain(seq, fault)
         previous = event.hash
     if head is not None and previous != head:
         return Chain(len(events), "the turn does not end with the head that was kept of it")
     return Chain(None)
+
+
+def _session(events: Sequence[TurnEvent]) -> str | None:
+    """The session of a turn: what its INTAKE says, or its first event where INTAKE says none or was lost."""
+    for event in events:
+        found = _SESSION(event.summary) if event.type == "INTAKE" else None
+        if found is not None:
+            return found[1]
+    return events[0].session_hash if events else None
 
 
 def _fault(event: TurnEvent, seq: int, previous: str, first: TurnEvent) -> str:

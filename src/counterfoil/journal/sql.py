@@ -9,12 +9,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Protocol
 
 from counterfoil.errors import StoreBusy
+from counterfoil.journal.cells import event_of, info_of_row, is_written_form, note_of_row
 from counterfoil.journal.chain import Chain, check_chain
 from counterfoil.journal.contract import MAX_LIST
-from counterfoil.journal.event import OPEN, Stage, TurnEvent, TurnInfo, TurnNote, linked, status_in
+from counterfoil.journal.event import TurnEvent, TurnInfo, TurnNote, linked
 
 TRIES_MAX: Final = 64
 """How often an append begins again because another writer took the sequence."""
@@ -151,12 +152,18 @@ class SqlJournal(ABC):
     def events(self, tenant: str, turn_id: str) -> list[TurnEvent]:
         """See the contract."""
         with self.reading() as run:
-            return [_event(row) for row in run(EVENTS, (tenant, turn_id)).fetchall()]
+            return [event_of(row) for row in run(EVENTS, (tenant, turn_id)).fetchall()]
 
     def checked(self, tenant: str, turn_id: str) -> tuple[list[TurnEvent], Chain]:
         """See the contract."""
-        events = self.events(tenant, turn_id)
-        return events, check_chain(events)
+        with self.reading() as run:
+            rows = run(EVENTS, (tenant, turn_id)).fetchall()
+        events = [event_of(row) for row in rows]
+        chain = check_chain(events)
+        unlike = next((seq for seq, row in enumerate(rows) if not is_written_form(row)), None)
+        if unlike is None or (chain.broken_at_seq is not None and chain.broken_at_seq < unlike):
+            return events, chain
+        return events, Chain(unlike, "a field of the event is not of the kind that is written there")
 
     def turns(
         self,
@@ -172,7 +179,7 @@ class SqlJournal(ABC):
         statement = _LISTED.format(narrowed=" ".join(condition for condition, _ in narrowed))
         with self.reading() as run:
             rows = run(statement, (tenant, *(value for _, value in narrowed), limit)).fetchall()
-            return [_info(row, run(LAST_COMMIT, (row[0],)).fetchone()) for row in rows]
+            return [info_of_row(row, run(LAST_COMMIT, (row[0],)).fetchone()) for row in rows]
 
     def erase(self, tenant: str, *, turn_id: str | None = None, session_hash: str | None = None) -> int:
         """See the contract."""
@@ -194,9 +201,7 @@ class SqlJournal(ABC):
         """See the contract."""
         with self.reading() as run:
             rows = run(OPEN_TURNS, (before_ms, tenant, tenant, limit)).fetchall()
-        return [
-            TurnNote(row[0], row[1], row[2], row[4], row[6], int(row[9]), row[5], row[10]) for row in rows
-        ]
+        return [note_of_row(row) for row in rows]
 
 
 def _cells(event: TurnEvent) -> tuple[Any, ...]:
@@ -212,23 +217,3 @@ def _cells(event: TurnEvent) -> tuple[Any, ...]:
         event.created_at_ms,
         event.session_hash,
     )
-
-
-def _event(row: Sequence[Any]) -> TurnEvent:
-    return TurnEvent(
-        row[0],
-        row[1],
-        int(row[2]),
-        cast("Stage", row[3]),
-        row[4],
-        row[5],
-        row[6],
-        row[7],
-        int(row[8]),
-        row[9],
-    )
-
-
-def _info(row: Sequence[Any], commit: Sequence[Any] | None) -> TurnInfo:
-    status = OPEN if commit is None else status_in(str(commit[0]))
-    return TurnInfo(row[0], row[1], row[2], status, int(row[3]), int(row[6]), int(row[4]), int(row[5]))

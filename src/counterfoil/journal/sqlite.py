@@ -119,6 +119,8 @@ class SqliteJournal(SqlJournal):
             raise FileMissing(f"there is no journal {self.path}", path=str(self.path))
         # The lock above is what keeps threads apart.
         db = sqlite3.connect(self.path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+        # Text that somebody edited into no text is read all the same, so that a check can name the event.
+        db.text_factory = _read_text
         try:
             if self._create:
                 _prepare(db)
@@ -128,6 +130,10 @@ class SqliteJournal(SqlJournal):
             db.close()
             raise
         return db
+
+
+def _read_text(cell: bytes) -> str:
+    return cell.decode("utf-8", "surrogateescape")
 
 
 def _prepare(db: sqlite3.Connection) -> None:

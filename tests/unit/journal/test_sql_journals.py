@@ -152,3 +152,40 @@ def test_a_connection_that_broke_is_made_anew(cluster, tmp_path):
         journal.append(whole())
         journal._opened[1].close()
         assert len(journal.events("default", TURN)) == 3
+
+
+ODD_CELLS = {
+    "a time that is a word": "created_at_ms = 'abc'",
+    "a time with half a millisecond": "created_at_ms = created_at_ms + 0.5",
+    "a time after all calendars": "created_at_ms = 9000000000000000000",
+    "a sequence that is a word": "seq = 'q'",
+    "a summary of bytes": "summary = x'ff00'",
+    "a summary of bytes that read the same": "summary = cast(summary as blob)",
+    "a summary that is no Unicode": "summary = cast(x'eda080' as text)",
+    "an agent that is no Unicode": "agent_id = cast(x'ff' as text)",
+    "a digest that is a number": "payload_hash = 7",
+    "another session": f"session_hash = '{'cd' * 32}'",
+    "no session": "session_hash = NULL",
+    "a session that is a number": "session_hash = 5",
+}
+SESSION = "ab" * 32
+
+
+@pytest.mark.parametrize("where", ["", "WHERE seq = 1"], ids=["of every event", "of the second event"])
+@pytest.mark.parametrize("name", ODD_CELLS)
+def test_the_first_edited_event_is_named_for(name, where, tmp_path):
+    with closing(SqliteJournal(tmp_path / "turns.db")) as journal:
+        journal.append([note(summary=f"session={SESSION}"), note("GUARD", "guard=g")])
+        if name.startswith("a sequence") and not where:
+            where = "WHERE seq = 0"
+        behind(
+            journal,
+            "DROP TRIGGER turn_journal_no_update",
+            f"UPDATE turn_journal_event SET {ODD_CELLS[name]} {where}",
+        )
+        events, chain = journal.checked("default", TURN)
+        assert chain.broken_at_seq == (1 if "1" in where else 0)
+        assert len(events) == 2
+        assert check_chain(events).broken_at_seq is not None or "read the same" in name
+        assert len(journal.turns("default")) == 1
+        journal.open_turns(10**18)
