@@ -26,6 +26,12 @@ OPAQUE_MIN: Final = 16
 LETTERS_MIN: Final = 28
 """A piece of letters alone is opaque from here on: no word of a summary is so long."""
 
+ONE_CASE_MIN: Final = 24
+"""The same where it is all capitals or all small letters, and so not words that were put together."""
+
+HEX_LETTERS_MIN: Final = 16
+"""A piece of nothing but ``a`` to ``f`` is a number from here on."""
+
 NAME_CHARACTERS_MAX: Final = 96
 TEXT_CHARACTERS_MAX: Final = 512
 """Of a longer text only the beginning is looked at; a summary shows far less."""
@@ -37,11 +43,26 @@ _BREAKS: Final = re.compile(r"\\?[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
 _INVISIBLE: Final = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180e\u2800\u3164\uffa0")
 
 _PRIVATE_KEY: Final = re.compile(r"-{2,8}\s?BEGIN[^-]*-{2,8}.*?(?:-{2,8}\s?END[^-]*-{2,8}|\Z)", re.DOTALL)
-_EMAIL: Final = re.compile(r"[\w.%+\-]+\s?(?:@|\(at\)|\[at\])\s?[\w.\-]+")
+_AT: Final = r"(?:@|%(?:25)*40|(?:&amp;|&)(?:\#0*64|\#x0*40|commat);|\\+(?:u00|x)40|\(at\)|\[at\])"
+_HAS_AT: Final = re.compile(_AT, re.IGNORECASE)
+_EMAIL: Final = re.compile(
+    rf"(?:\\?\"\w(?:[\w.%+\- ]{{0,62}}\w)?\\?\"{_AT}|[\w.%+\-]+\s?{_AT}\s?)(?:\[[\w.:]+\]|[\w.\-]+)",
+    re.IGNORECASE,
+)
 _USER_INFO: Final = re.compile(r"(?<=://)[^\s/@]+@")
 _SCHEME: Final = re.compile(r"\b(bearer|basic|digest|negotiate)[\s:=]+\S+", re.IGNORECASE)
+_BEARER: Final = re.compile(r"\b(bearer)[\-_](?=[^\s\-_]*\d)\S{4,}", re.IGNORECASE)
+_AUTHORIZATION: Final = re.compile(
+    r"(authorization[\"']?\s*[:=]\s*[\"']?\w[\w\-]*)\s+[^\s\"',;&]+", re.IGNORECASE
+)
+_SAID: Final = re.compile(
+    r"\b(pass(?:word|wd|phrase)?|pwd|secret|token|api[_\- ]?key)\s+"
+    r"(?=[^\s=:(/]*\d)(?=[^\s=:(/]*[^\W\d_])[^\s=:(/]{6,}(?=[\s,;.)\"']|\Z)",
+    re.IGNORECASE,
+)
 _ASSIGNED: Final = re.compile(
-    r"(?:pass(?:word|wd|phrase)?|pwd|secret|token|api[_\-]?key|apikey|access[_\-]?key|private[_\-]?key"
+    r"(?:pass(?:word|wd|phrase)?|pwd|secret|token|(?:api|access|private|account|storage|master"
+    r"|encryption|signing|shared|auth|subscription)[_\-]?key"
     r"|credential|authorization|cookie|session[_\-]?id|signature|otp|\bpin)[\w\-]*[\"']?\s*(?:=|:|\bis\b)\s*"
     r"[\"']?[^\s\"',;&]+",
     re.IGNORECASE,
@@ -50,14 +71,28 @@ _KEY_SHAPES: Final = re.compile(
     r"(?<![A-Za-z0-9])(?:(?:sk|pk|rk|ak|whsec|xox[abeoprs]|xapp|gh[oprsu]|github_pat|glpat|hf|npm|pypi|dop_v1|shpat|shpss"
     r"|SG|ya29|lin_api|rubygems|sq0[a-z]{3}|key|tok|AGE-SECRET-KEY)[_\-.]|AKIA|ASIA|AIza|eyJ)[A-Za-z0-9_\-.+/=]{8,}"
 )
+_SHORT_KEYS: Final = re.compile(
+    r"(?<![A-Za-z0-9])(?:sk|pk|rk|whsec|xox[abeoprs]|gh[oprsu]|glpat)\s?[_\-.]\s?"
+    r"(?=[A-Za-z0-9_\-]*\d)[A-Za-z0-9_\-]{4,}"
+)
 _DIGITS: Final = re.compile(rf"\d(?:[ \-.()/:,_]{{0,2}}\d){{{DIGITS_MIN - 1},}}")
 _DIGIT_WORD: Final = re.compile(rf"\w*{_DIGITS.pattern}\w*")
 _TOKEN: Final = re.compile(r"[A-Za-z0-9+/=_\-~.]+")
+_HEX_LETTERS: Final = re.compile(r"[a-fA-F]+").fullmatch
 _SPACE: Final = re.compile(r"\s+")
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/-]*").fullmatch
 _VERSIONED: Final = re.compile(r"[A-Za-z]*[0-9]{1,4}[A-Za-z]{0,3}").fullmatch
 _PARTS: Final = re.compile(r"[^A-Za-z0-9]+")
 _DATES: Final = re.compile(r"(?<!\d)20[0-9]{2}-?(?:0[1-9]|1[0-2])-?(?:0[1-9]|[12][0-9]|3[01])(?!\d)")
+
+_ALIKE: Final = str.maketrans(
+    "аеіјорсухѕԁԛԝһкмтнвАВЕЅІЈКМНОРСТУХαεικνορτυχΑΒΕΖΗΙΚΜΝΟΡΤΥΧ\u2010\u2012\u2013\u2014\u2015\u2212\u30fb\u3002",
+    "aeijopcyxsdqwhkmthbABESIJKMHOPCTYXaeiknoptuxABEZHIKMNOPTYX------..",
+)
+"""Cyrillic and Greek letters that look like Latin ones, dashes, and the full stops of Chinese and Japanese."""
+
+_CONTROLS: Final = re.compile("\x1b\\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")
+"""What steers a terminal and draws nothing; not what counts as a space or a line break."""
 
 
 def redact(text: str) -> str:
@@ -73,13 +108,23 @@ def redact(text: str) -> str:
 
 
 def _masked(text: str) -> str:
+    """The text with its secrets masked; as it reads with look-alikes as Latin letters, where that shows more of them."""
+    shown = _masked_as_written(text)
+    if text.isascii():
+        return shown
+    alike = _masked_as_written(text.translate(_ALIKE))
+    return shown if shown.translate(_ALIKE) == alike else alike
+
+
+def _masked_as_written(text: str) -> str:
     text = _PRIVATE_KEY.sub(MASK, text)
     text = _USER_INFO.sub(f"{MASK}@", text)
-    if "@" in text or "at" in text:
+    if _HAS_AT.search(text):
         text = _EMAIL.sub(MASK, text)
-    text = _SCHEME.sub(rf"\1 {MASK}", text)
-    text = _ASSIGNED.sub(MASK, text)
-    text = _KEY_SHAPES.sub(MASK, text)
+    for names_it in (_SCHEME, _BEARER, _AUTHORIZATION, _SAID):
+        text = names_it.sub(rf"\1 {MASK}", text)
+    for shape in (_ASSIGNED, _KEY_SHAPES, _SHORT_KEYS):
+        text = shape.sub(MASK, text)
     text = _TOKEN.sub(_mask_opaque, text)
     return _DIGIT_WORD.sub(MASK, text) if _DIGITS.search(text) else text
 
@@ -93,28 +138,31 @@ def redact_name(name: str) -> str:
     if len(name) > NAME_CHARACTERS_MAX or _PLAIN_NAME(name) is None:
         return redact(name)
     undated = _DATES.sub("", name)
-    shaped = any(shape.search(undated) for shape in (_KEY_SHAPES, _ASSIGNED, _SCHEME, _DIGITS))
+    shaped = any(
+        shape.search(undated) for shape in (_KEY_SHAPES, _SHORT_KEYS, _ASSIGNED, _SCHEME, _BEARER, _DIGITS)
+    )
     if shaped or not all(map(_is_word, _PARTS.split(name))):
         return redact(name)
     return name
 
 
 def _visible(text: str) -> str:
-    """Look-alikes as what they look like, and nothing that draws nothing."""
+    """Compatibility forms as what they stand for, and nothing that draws nothing or steers a terminal."""
+    text = _CONTROLS.sub("", text)
     if text.isascii():
-        return text.replace("\0", "")
+        return text
     folded = unicodedata.normalize("NFKC", text)
     return "".join(
         character
         for character in folded
         if character not in _INVISIBLE and unicodedata.category(character) not in {"Cf", "Cs", "Co", "Cn"}
-    ).replace("\0", "")
+    )
 
 
 def _mask_opaque(found: re.Match[str]) -> str:
     """Masks a token that is long and mixes letters with digits, however punctuation cuts it, or a piece that is no word."""
     token = found[0]
-    if len(token) < OPAQUE_MIN:
+    if len(token) <= DIGITS_MIN:
         return token
     size = len(token) - sum(map(token.count, "-_.~"))
     if size >= TOKEN_MIN and any(map(str.isdigit, token)) and any(map(str.isalpha, token)):
@@ -126,8 +174,12 @@ def _is_opaque(piece: str) -> bool:
     if len(piece) >= LETTERS_MIN:
         return True
     if len(piece) < OPAQUE_MIN:
-        return False
+        return sum(map(str.isdigit, piece)) >= DIGITS_MIN
     if any(map(str.isdigit, piece)):
+        return True
+    if len(piece) >= ONE_CASE_MIN and (piece.isupper() or piece.islower()):
+        return True
+    if len(piece) >= HEX_LETTERS_MIN and _HEX_LETTERS(piece):
         return True
     return sum(a.islower() != b.islower() for a, b in pairwise(piece)) > len(piece) // 3
 

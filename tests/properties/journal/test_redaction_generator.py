@@ -29,8 +29,13 @@ ASSIGNMENTS = (
     "pwd=",
     "token=",
     "aws_secret_access_key=",
+    "AccountKey=",
 )
+AT_SIGNS = ("@", "@", "@", "%40", "%2540", r"\u0040", "&#64;", "&#x40;", " (at) ")
+UNLIKE = str.maketrans("аеорсухѕ\u2013", "aeopcyxs-")  # noqa: RUF001
+ALIKE = str.maketrans("aeopcyxs-", "аеорсухѕ\u2013")  # noqa: RUF001
 BREAKS = ("\n", "\r\n", "\n  ", "\\\n", "\u2028", "\x85")
+STEERING = ("\x1b[1m", "\x07", "\x1b", "\x9b", "\x08")
 NOTHING = ("\u200b", "\u200d", "\u00ad", "\u2060", "\ufeff", "\u202e")
 WORDS = ("the", "order", "was", "sent", "to", "Ines", "status", "is", "café", "退款", "résumé", "ok")
 
@@ -54,7 +59,8 @@ def mixed(text):
 def emails(draw):
     local = draw(letters(LOWER + "0123456789._+-éüß", 1, 20).filter(lambda text: text.strip("._+-")))
     domain = draw(letters(LOWER + "ä-", 2, 12).filter(lambda text: text.strip("-")))
-    return f"{local}@{domain}.{draw(st.sampled_from(['com', 'org', 'co.in', 'example']))}"
+    end = draw(st.sampled_from(["com", "org", "co.in", "example"]))
+    return f"{local}{draw(st.sampled_from(AT_SIGNS))}{domain}.{end}"
 
 
 @st.composite
@@ -63,6 +69,21 @@ def digits(draw):
     return draw(st.sampled_from(["", " ", "-", ".", "\u0660"])).join(runs)
 
 
+@st.composite
+def short_keys(draw):
+    tail = draw(letters(ALNUM, 6, 12).filter(mixed))
+    return draw(st.sampled_from(["sk-", "sk_", "pk-", "rk_", "sk - ", "ghp_"])) + tail
+
+
+said = st.builds(
+    lambda head, tail: head + tail,
+    st.sampled_from(("token ", "pwd ", "Password ", "Authorization: Token ", "Bearer-")),
+    letters(ALNUM, 7, 20).filter(mixed),
+)
+one_case = st.one_of(letters(LOWER, 24, 40), letters(LOWER.upper(), 24, 40), letters("abcdef", 16, 40))
+numbered = letters("0123456789" * 3 + "abc", 10, 15).filter(
+    lambda text: mixed(text) and sum(map(str.isdigit, text)) >= 7
+)
 opaque = letters(ALNUM, 20, 64).filter(mixed)
 base64ish = letters(ALNUM + "+/", 24, 88).filter(mixed).map(lambda text: text + "==")
 hexadecimal = letters("0123456789abcdef", 32, 64).filter(mixed)
@@ -77,7 +98,19 @@ assigned = st.builds(
 )
 jwts = st.builds(lambda a, b, c: f"eyJ{a}.eyJ{b}.{c}", *(letters(ALNUM + "_-", 12, 40) for _ in range(3)))
 secrets = st.one_of(
-    emails(), digits(), opaque, base64ish, hexadecimal, provider_keys, bearers, assigned, jwts
+    emails(),
+    digits(),
+    opaque,
+    base64ish,
+    hexadecimal,
+    provider_keys,
+    bearers,
+    assigned,
+    jwts,
+    short_keys(),
+    said,
+    one_case,
+    numbered,
 )
 
 
@@ -91,9 +124,13 @@ def dressed(draw):
     """A secret as found: with what draws nothing inside it, in full-width forms, or with a line break in the middle."""
     secret = draw(secrets)
     place = draw(st.integers(1, max(1, len(secret) - 1)))
-    form = draw(st.sampled_from(["plain", "wide", "invisible", "broken"]))
+    form = draw(st.sampled_from(["plain", "wide", "invisible", "broken", "alike", "steering"]))
     if form == "wide":
         return secret, wide(secret)
+    if form == "alike":
+        return secret, secret.translate(ALIKE)
+    if form == "steering":
+        return secret, secret[:place] + draw(st.sampled_from(STEERING)) + secret[place:]
     if form == "invisible":
         return secret, secret[:place] + draw(st.sampled_from(NOTHING)) + secret[place:]
     if form == "broken":
@@ -103,7 +140,7 @@ def dressed(draw):
 
 def core_of(secret):
     """What nobody may read: the part behind a scheme, a name or a vendor's head."""
-    for head in (*SCHEMES, *ASSIGNMENTS):
+    for head in (*SCHEMES, *ASSIGNMENTS, "token ", "pwd ", "Password ", "Authorization: Token ", "Bearer-"):
         secret = secret.removeprefix(head)
     return secret
 
@@ -114,7 +151,7 @@ def bare(text):
 
 def shows(text, secret):
     """Whether six characters of the secret in a row, a third of a short one, can be read in the text."""
-    hidden, seen = bare(core_of(secret)), bare(text)
+    hidden, seen = bare(core_of(secret)), bare(text.translate(UNLIKE))
     size = min(6, max(4, len(hidden) // 3))
     return any(hidden[place : place + size] in seen for place in range(len(hidden) - size + 1))
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from counterfoil.journal.redaction import redact, redact_name
+from counterfoil.journal.redaction import MASK, redact, redact_name
 from counterfoil.journal.summary import Own, Said, summary
 
 
@@ -31,6 +31,27 @@ MASKED = {
     "a token in full-width forms": (wide("sk-ant-api03-Zk3a9Qx7"), "***"),
     "a token with what draws nothing": ("sk-ant\u200b-api03-Zk3a9Qx7mN2p", "***"),
     "a token split by a line break": ("use sk-ant-\napi03-Zk3a9Qx7mN2p now", "***"),
+    "a short key": ("with sk-abc123", "with ***"),
+    "a key with another hyphen": ("with sk\u2010abc123def45", "with ***"),
+    "a key with a dash": ("with sk\u2013proj-abc123DEF456", "with ***"),
+    "a key with a letter that looks alike": ("with \u0455k-proj-abc12", "with ***"),
+    "a key with spaces in it": ("with sk - abc123def", "with ***"),
+    "a bearer with a letter that looks alike": ("B\u0435arer abcdefg1234", "Bearer ***"),
+    "a bearer with a hyphen": ("Bearer-abcd123", "Bearer ***"),
+    "a token said": ("the token hunter2secret", "the token ***"),
+    "a token of any scheme": ("Authorization: Token abc", "*** ***"),
+    "the key of an account": ("AccountKey=abcd", "***"),
+    "a password said after its short name": ("pwd hunter2", "pwd ***"),
+    "an address of a URL": ("to bob%40example.org", "to ***"),
+    "an address of a URL in a URL": ("to bob%2540example.org", "to ***"),
+    "an escaped address": (r"to bob\u0040example.org", "to ***"),
+    "an address of a page": ("to ann&#64;b.com", "to ***"),
+    "an address with quotes": ('to "ann"@b.com', "to ***"),
+    "an address at a number": ("to ann@[10.0.0.1]", "to ***"),
+    "hexadecimal letters": ("id deadbeefdeadbeefdeadbeef", "id ***"),
+    "a long word in capitals": ("id ABCDEFGHIJKLMNOPQRSTUVWX", "id ***"),
+    "digits with a letter between": ("id 12345a67890b", "id ***"),
+    "a key that steers a terminal": ("sk-\x1b[1mant-api03-Zk3a9Qx7\x07", "***"),
     "an address split by a line break": ("to ines@exa\n  mple.org", "***"),
 }
 
@@ -65,8 +86,39 @@ def test_a_line_break_without_a_secret_is_a_space():
     assert redact("not found\r\n  in the shop") == "not found in the shop"
 
 
+PLAIN = (
+    "unexpected token in line 12",
+    "the token was spent",
+    "password reset was asked for",
+    "see sk-learn and pk of the table",
+    "basic-auth is off, digest-md5 too",
+    "Заказ не найден в магазине",
+    "нет доступа – позвоните",
+    "sent – and kept",
+    "dependencies: @scope/package",
+    'import "from \\"@scope/package\\""',
+    "the api key for v2 was turned",
+)
+
+
+@pytest.mark.parametrize("text", PLAIN)
+def test_words_that_only_begin_like_a_secret_stay(text):
+    assert MASK not in redact(text)
+    assert redact(text) in (text, text.replace("\u2013", "-"))
+
+
+def test_look_alikes_beside_a_secret_of_another_kind_stay_as_they_were_written():
+    assert redact("Заказ 4111 1111 1111 1111") == "Заказ ***"
+
+
+@pytest.mark.parametrize("character", [*map(chr, range(0x20)), *map(chr, range(0x7F, 0xA0))])
+def test_nothing_that_steers_a_terminal_is_part_of_a_summary(character):
+    shown = redact(f"a{character}b{character}")
+    assert shown in ("ab", "a b")
+
+
 def test_nul_and_half_a_pair_are_no_part_of_a_summary():
-    assert redact("a\0b\ud800c\x1b[2J") == "abc\x1b[2J"
+    assert redact("a\0b\ud800c\x1b[2J") == "abc"
 
 
 def test_a_text_without_end_is_looked_at_in_part():
