@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterator
 from functools import lru_cache
 from itertools import pairwise
 from typing import Final
@@ -40,6 +41,7 @@ EDGE_CHARACTERS: Final = 96
 """What is left out in front of that end: a secret that the end cuts is not known by its first few characters."""
 
 _BREAKS: Final = re.compile(r"\\?[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
+_BREAKS_ALONE: Final = re.compile(_BREAKS.pattern.removeprefix(r"\\?"))
 _INVISIBLE: Final = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180e\u2800\u3164\uffa0")
 
 _PRIVATE_KEY: Final = re.compile(r"-{2,8}\s?BEGIN[^-]*-{2,8}.*?(?:-{2,8}\s?END[^-]*-{2,8}|\Z)", re.DOTALL)
@@ -78,7 +80,9 @@ _SHORT_KEYS: Final = re.compile(
 _DIGITS: Final = re.compile(rf"\d(?:[ \-.()/:,_]{{0,2}}\d){{{DIGITS_MIN - 1},}}")
 _DIGIT_WORD: Final = re.compile(rf"\w*{_DIGITS.pattern}\w*")
 _TOKEN: Final = re.compile(r"[A-Za-z0-9+/=_\-~.]+")
-_HEX_LETTERS: Final = re.compile(r"[a-fA-F]+").fullmatch
+_ONE_CASE: Final = re.compile(
+    rf"[A-Z]{{{ONE_CASE_MIN},}}|[a-z]{{{ONE_CASE_MIN},}}|[a-f]{{{HEX_LETTERS_MIN},}}|[A-F]{{{HEX_LETTERS_MIN},}}"
+).search
 _SPACE: Final = re.compile(r"\s+")
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/-]*").fullmatch
 _VERSIONED: Final = re.compile(r"[A-Za-z]*[0-9]{1,4}[A-Za-z]{0,3}").fullmatch
@@ -101,10 +105,17 @@ def redact(text: str) -> str:
     whole = len(text) <= TEXT_CHARACTERS_MAX and len(seen) <= TEXT_CHARACTERS_MAX
     lines = [line.strip() for line in _BREAKS.split(seen[:TEXT_CHARACTERS_MAX])]
     shown = _masked(" ".join(lines))
-    if len(lines) > 1 and (MASK in shown or MASK in _masked("".join(lines))):
+    if len(lines) > 1 and (MASK in shown or any(MASK in _masked(joined) for joined in _joined(seen, lines))):
         # A line break may have split a secret anywhere, its name included: of such a text nothing is shown.
         return MASK
     return _SPACE.sub(" ", shown if whole else shown[:-EDGE_CHARACTERS]).strip()
+
+
+def _joined(seen: str, lines: list[str]) -> Iterator[str]:
+    """The text as it would be without its breaks; a backslash may belong to the break or to what it splits."""
+    yield "".join(lines)
+    if "\\" in seen:
+        yield "".join(line.strip() for line in _BREAKS_ALONE.split(seen[:TEXT_CHARACTERS_MAX]))
 
 
 def _masked(text: str) -> str:
@@ -177,9 +188,7 @@ def _is_opaque(piece: str) -> bool:
         return sum(map(str.isdigit, piece)) >= DIGITS_MIN
     if any(map(str.isdigit, piece)):
         return True
-    if len(piece) >= ONE_CASE_MIN and (piece.isupper() or piece.islower()):
-        return True
-    if len(piece) >= HEX_LETTERS_MIN and _HEX_LETTERS(piece):
+    if _ONE_CASE(piece) is not None:
         return True
     return sum(a.islower() != b.islower() for a, b in pairwise(piece)) > len(piece) // 3
 
