@@ -7,7 +7,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, It
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Final, Literal, ParamSpec, Self, TypeVar
+from typing import Any, Final, Literal, ParamSpec, Self, TypeVar, get_args
 
 from counterfoil.core.forms import is_label
 from counterfoil.errors import PolicyDenied, RunCancelled, TurnRefused
@@ -15,6 +15,7 @@ from counterfoil.journal.digests import payload_hash
 from counterfoil.journal.event import Stage, TurnNote
 from counterfoil.journal.hooks import run_hooks
 from counterfoil.journal.markers import ResultMarkers
+from counterfoil.journal.redaction import MASK, redact_name
 from counterfoil.journal.streams import AsyncTurnStream, TurnStream
 from counterfoil.journal.summary import Fields, Own, Said, Value, summary
 from counterfoil.journal.writer import JournalWriter, TurnLane, report
@@ -90,6 +91,8 @@ class TurnRecorder:
     """
 
     enabled: bool = True
+    abandoned: bool = False
+    """Whether somebody gave the turn up in the meantime; what it writes all the same says ``late=1``."""
 
     def __init__(self, place: TurnPlace) -> None:
         self._place = place
@@ -190,6 +193,10 @@ class TurnRecorder:
 
     def approval_decided(self, request: str | None, outcome: Decided) -> None:
         """What became of a call that an earlier turn was held for."""
+        if outcome not in get_args(Decided):
+            self._place.lane.drop()
+            report("what became of an approval is none of completed, failed, denied", ValueError())
+            return
         self._write("APPROVAL", {"decision": Own(f"decided:{outcome}"), "request": request})
 
     def verify(self, name: str, ok: bool, *, found: int | None = None) -> None:
@@ -275,6 +282,10 @@ class TurnRecorder:
         """The clock of this journal."""
         return self._place.now_ms
 
+    def _is_late(self, stage: Stage) -> bool:
+        """Whether this comes after the turn's end: a tool that went on in a thread, a turn that was given up."""
+        return self.abandoned or (stage != "COMMIT" and self.committed)
+
     def _write(self, stage: Stage, fields: Fields, *, payload: Any = None, hashed: str | None = None) -> None:
         place = self._place
         try:
@@ -284,7 +295,7 @@ class TurnRecorder:
                 place.turn_id,
                 place.agent_id,
                 stage,
-                summary(fields),
+                summary({"late": 1, **fields} if self._is_late(stage) else fields),
                 place.now_ms(),
                 digest,
                 place.session_hash,
@@ -308,4 +319,6 @@ def _status(status: str) -> str:
     if status in (COMPLETED, CANCELLED, REFUSED):
         return Own(status)
     name = status.removeprefix("error:")
-    return Own(f"error:{name if is_label(name) else 'error'}")
+    if not is_label(name):
+        return Own("error:error")
+    return Own(f"error:{name if redact_name(name) == name else MASK}")

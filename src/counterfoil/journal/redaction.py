@@ -86,6 +86,7 @@ _ONE_CASE: Final = re.compile(
 _SPACE: Final = re.compile(r"\s+")
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/-]*").fullmatch
 _VERSIONED: Final = re.compile(r"[A-Za-z]*[0-9]{1,4}[A-Za-z]{0,3}").fullmatch
+_ERROR_CLASS: Final = re.compile(r"(?:[A-Z]{1,5}[a-z]+){1,7}(?:Error|Exception|Warning)").fullmatch
 _PARTS: Final = re.compile(r"[^A-Za-z0-9]+")
 _DATES: Final = re.compile(r"(?<!\d)20[0-9]{2}-?(?:0[1-9]|1[0-2])-?(?:0[1-9]|[12][0-9]|3[01])(?!\d)")
 
@@ -198,5 +199,5 @@ def _is_word(piece: str) -> bool:
     if piece.isdigit():
         return len(piece) < DIGITS_MIN or _DATES.fullmatch(piece) is not None
     if piece.isalpha() or not piece:
-        return not _is_opaque(piece)
+        return _ERROR_CLASS(piece) is not None or not _is_opaque(piece)
     return len(piece) <= 12 and _VERSIONED(piece) is not None
