@@ -193,7 +193,7 @@ PARTS = {
     "the digest of a session": (turns_module, "session_digest"),
     "the tenant": (turns_module, "current_tenant"),
     "the turn around it": (turns_module, "current_turn"),
-    "the chain's own check": (turns_module, "turn_hash"),
+    "the name of an agent": (turns_module, "agent_name"),
 }
 
 

@@ -96,7 +96,7 @@ _ALIKE: Final = str.maketrans(
 )
 """Cyrillic and Greek letters that look like Latin ones, dashes, and the full stops of Chinese and Japanese."""
 
-_CONTROLS: Final = re.compile("\x1b\\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")
+CONTROLS: Final = re.compile("\x1b\\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")
 """What steers a terminal and draws nothing; not what counts as a space or a line break."""
 
 
@@ -160,7 +160,7 @@ def redact_name(name: str) -> str:
 
 def _visible(text: str) -> str:
     """Compatibility forms as what they stand for, and nothing that draws nothing or steers a terminal."""
-    text = _CONTROLS.sub("", text)
+    text = CONTROLS.sub("", text)
     if text.isascii():
         return text
     folded = unicodedata.normalize("NFKC", text)

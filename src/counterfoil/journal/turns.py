@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 import secrets
+import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final, Literal
+from weakref import WeakValueDictionary
 
 from counterfoil.core.ids import RANDOM_BITS, make_id
-from counterfoil.core.turn import turn_hash
+from counterfoil.core.turn import clean_summary
 from counterfoil.errors import ConfigInvalid
 from counterfoil.journal.contract import TurnJournal
 from counterfoil.journal.digests import session_digest
@@ -18,6 +20,7 @@ from counterfoil.journal.event import TurnNote
 from counterfoil.journal.markers import ResultMarkers
 from counterfoil.journal.off import NO_TURN
 from counterfoil.journal.recorder import Decided, TurnPlace, TurnRecorder, current_turn
+from counterfoil.journal.redaction import CONTROLS
 from counterfoil.journal.settings import JournalSettings
 from counterfoil.journal.summary import Own, summary
 from counterfoil.journal.tenant import current_tenant
@@ -65,6 +68,9 @@ class TurnJournals:
         self.writer: JournalWriter | None = None
         self._session_key = session_key
         self._now_ms = now_ms
+        self._live: WeakValueDictionary[str, TurnRecorder] = WeakValueDictionary()
+        self._lock = threading.Lock()
+        self._not_begun = 0
         if journal is not None:
             self.writer = JournalWriter(journal, capacity=capacity, synchronous=mode == "synchronous")
 
@@ -101,24 +107,24 @@ class TurnJournals:
                 turn.approval_decided(request, outcome)
         except Exception as error:  # noqa: BLE001 - whatever goes wrong here, no turn may feel it
             report("a turn could not be journaled", error)
+            with self._lock:
+                self._not_begun += 1
             return NO_TURN
         return turn
 
     def _begin(self, writer: JournalWriter, agent: str, message: Any, session: str | None) -> TurnRecorder:
         now_ms = self._now_ms()
         turn_id = make_id("trn", now_ms, secrets.randbits(RANDOM_BITS))
-        # An agent whose name the chain cannot hold is refused here once, and not at every event (FORMAT 17).
-        turn_hash("0" * 64, turn_id, agent, 0, "INTAKE", None, "", now_ms)
         place = TurnPlace(
             turn_id=turn_id,
-            agent_id=agent,
+            agent_id=agent_name(agent),
             tenant=current_tenant(),
-            session_hash=self.session_hash(session or turn_id),
+            session_hash=self.session_hash(turn_id if session in (None, "") else str(session)),
             writer=writer,
             markers=self.markers,
             now_ms=self._now_ms,
         )
-        turn = TurnRecorder(place)
+        turn = self._live[turn_id] = TurnRecorder(place)
         outer = current_turn()
         turn.intake(message, parent=None if outer is None else outer.turn_id)
         return turn
@@ -134,14 +140,19 @@ class TurnJournals:
     def abandon(self, older_than_ms: int, *, limit: int | None = None) -> list[str]:
         """End turns that a crash left open and that nothing was added to for so long; their ids.
 
-        Each gets a COMMIT with ``error:abandoned``. If its own comes later after all, that one is its status.
+        Each gets a COMMIT with ``error:abandoned``. If its own comes later after all, that one is its status,
+        and says ``late=1`` where this process began the turn.
         """
         if self.journal is None:
             return []
         now_ms = self._now_ms()
         found = self.journal.open_turns(now_ms - older_than_ms, limit=limit or self.settings.max_list)
         for last in found:
-            self.journal.append([_abandoned(last, now_ms)])
+            missing = 0 if self.writer is None else self.writer.take_missing(last.turn_id)
+            self.journal.append([_abandoned(last, now_ms, missing)])
+            turn = self._live.get(last.turn_id)
+            if turn is not None:
+                turn.abandoned = True
         return [last.turn_id for last in found]
 
     # ---- ending ----
@@ -156,15 +167,21 @@ class TurnJournals:
 
     @property
     def lost(self) -> int:
-        """Events that could not be journaled, of all turns."""
-        return 0 if self.writer is None else self.writer.lost
+        """Events that could not be journaled, of all turns; a turn that could not be begun counts as one."""
+        return self._not_begun + (0 if self.writer is None else self.writer.lost)
 
 
-def _abandoned(last: TurnNote, now_ms: int) -> TurnNote:
+def agent_name(agent: object) -> str:
+    """An agent's name as a chain can hold it (FORMAT 17): ``|`` as ``/``, half pairs as U+FFFD, nothing for a terminal."""
+    name = "unnamed" if agent is None else clean_summary(str(agent))
+    return CONTROLS.sub("", name).replace("|", "/")
+
+
+def _abandoned(last: TurnNote, now_ms: int, missing: int) -> TurnNote:
     return replace(
         last,
         type="COMMIT",
-        summary=summary({"status": Own(ABANDONED)}),
+        summary=summary({"status": Own(ABANDONED)}, gap=missing),
         created_at_ms=now_ms,
         payload_hash=None,
     )

@@ -12,7 +12,7 @@ import logging
 import os
 import threading
 import weakref
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -87,6 +87,9 @@ class TurnLane:
         return failed
 
 
+TROUBLED_MAX: Final = 1024
+"""Turns of which it is remembered that events are missing after the last one that is written."""
+
 _Queued = tuple[TurnLane, TurnNote, int]
 
 
@@ -106,6 +109,7 @@ class JournalWriter:
     ) -> None:
         self.journal: TurnJournal = journal
         self.lost: int = 0
+        self._troubled: OrderedDict[str, TurnLane] = OrderedDict()
         self._capacity = capacity
         self._patience_s = synchronous_s if synchronous else 0.0
         self._begin()
@@ -137,8 +141,20 @@ class JournalWriter:
                     self._done.wait_for(lambda: self._taken >= mine, self._patience_s)
                 return True
             self.lost += 1
+            self._remember(note.turn_id, lane)
         lane.drop()
         return False
+
+    def take_missing(self, turn_id: str) -> int:
+        """How many events of a turn are missing after the last one written, as far as is known here; told once."""
+        with self._more:
+            lane = self._troubled.pop(turn_id, None)
+        return 0 if lane is None else lane.take_dropped() + lane.take_failed()
+
+    def _remember(self, turn_id: str, lane: TurnLane) -> None:
+        self._troubled[turn_id] = lane
+        while len(self._troubled) > TROUBLED_MAX:
+            self._troubled.popitem(last=False)
 
     def flush(self, timeout_s: float = FLUSH_S) -> bool:
         """Wait until everything handed over so far was written or given up; False when the time was over first."""
@@ -232,6 +248,8 @@ class JournalWriter:
             lane.context.copy().run(self.journal.append, _notes(queued, failed))
         except Exception as error:  # noqa: BLE001 - whatever a journal raises, no turn may feel it
             lane.fail(failed + sum(1 + gap for _, _, gap in queued))
+            with self._done:
+                self._remember(queued[0][1].turn_id, lane)
             self._lose(len(queued), error)
 
     def _lose(self, events: int, error: Exception) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from counterfoil.journal import MemoryJournal, check_chain
+from counterfoil.journal import check_chain
 from counterfoil.journal.recorder import status_of
-from tests.journals import NOW_MS, journals, stages, written
+from tests.journals import NOW_MS, Failing, journals, stages, written
 
 
 @pytest.mark.parametrize("name", ["sk-abcdefgh12345678", "sk-proj-abc123DEF456ghi789", "bearer-abcd12345"])
@@ -53,3 +53,73 @@ def test_an_outcome_that_no_approval_has_is_a_gap_and_not_a_word_of_the_journal(
         "COMMIT status=completed",
     ]
     assert check_chain(events).intact
+
+
+@pytest.mark.parametrize(
+    "agent, shown",
+    [
+        (None, "unnamed"),
+        ("shop|refunds", "shop/refunds"),
+        ("a\ud800b", "a\ufffdb"),
+        ("a\x1b[2Jb\x07", "ab"),
+        (7, "7"),
+    ],
+)
+def test_an_agent_of_any_name_has_its_turns(agent, shown):
+    made = journals()
+    with made.begin(agent) as turn:
+        pass
+    events = written(made, turn.turn_id)
+    assert [(event.agent_id, event.type) for event in events] == [(shown, "INTAKE"), (shown, "COMMIT")]
+    assert check_chain(events).intact
+
+
+@pytest.mark.parametrize("session", [5, 0, 2.5, ("a", 1)])
+def test_a_session_that_is_no_text_is_found_under_its_text(session):
+    made = journals()
+    with made.begin("support", session=session) as turn:
+        pass
+    written(made, turn.turn_id)
+    (info,) = made.journal.turns("default", session_hash=made.session_hash(str(session)))
+    assert info.turn_id == turn.turn_id
+
+
+class Unsayable:
+    def __str__(self):
+        raise ValueError
+
+
+def test_a_turn_that_could_not_be_begun_is_counted():
+    made = journals()
+    with made.begin(Unsayable()) as turn:
+        turn.guard("g", "pass")
+    assert (turn.enabled, made.lost) == (False, 1)
+
+
+def test_what_a_turn_writes_after_it_was_given_up_says_so():
+    now = [NOW_MS]
+    made = journals(now_ms=lambda: now[0])
+    turn = made.begin("support")
+    made.flush(60)
+    now[0] += 1001
+    assert made.abandon(1000) == [turn.turn_id]
+    turn.commit()
+    assert stages(written(made, turn.turn_id))[1:] == [
+        "COMMIT status=error:abandoned",
+        "COMMIT late=1 status=completed",
+    ]
+
+
+def test_giving_up_a_turn_says_what_is_missing_before_it():
+    now = [NOW_MS]
+    journal = Failing(None)
+    made = journals(journal, now_ms=lambda: now[0])
+    with made.begin("support") as turn:
+        made.flush(60)
+        journal.error = OSError()
+        turn.guard("g", "pass")
+    made.flush(60)
+    journal.error = None
+    now[0] += 1001
+    assert made.abandon(1000) == [turn.turn_id]
+    assert stages(written(made, turn.turn_id))[1:] == ["COMMIT gap=2 status=error:abandoned"]

@@ -167,14 +167,6 @@ def test_the_tenant_is_that_of_where_the_turn_began():
     assert written(made, turn.turn_id) == []
 
 
-def test_an_agent_that_the_chain_cannot_name_has_no_journal():
-    made = journals()
-    with made.begin("a|b") as turn:
-        assert turn.answer("x") == "x"
-    assert not turn.enabled
-    assert made.journal.turns("default") == []
-
-
 def test_payloads_are_hashed_as_text_or_in_canonical_form():
     assert payload_hash("é") == sha("é")
     assert payload_hash("a\ud800") == sha("a\ufffd")
