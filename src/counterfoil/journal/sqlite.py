@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -54,6 +56,33 @@ _TAKEN: Final = frozenset(
     }
 )
 
+log: logging.Logger = logging.getLogger("counterfoil.journal")
+
+
+@dataclass(frozen=True, slots=True)
+class _Where:
+    """Which file is open, whatever the working directory is by now."""
+
+    path: str
+    file: tuple[int, int] | None
+
+    @classmethod
+    def of(cls, path: Path) -> _Where:
+        where = os.path.abspath(path)  # noqa: PTH100 - a link stays one: the name is what others find
+        return cls(where, _file_at(where))
+
+    def is_there(self) -> bool:
+        """Whether the name still leads to the file."""
+        return _file_at(self.path) == self.file
+
+
+def _file_at(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)  # noqa: PTH116 - once for each transaction
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
 
 class SqliteJournal(SqlJournal):
     """A journal in one file. The connection is opened when it is first needed, once for each process."""
@@ -62,7 +91,7 @@ class SqliteJournal(SqlJournal):
         self.path: Path = Path(path)
         self._create = create
         self._lock = threading.RLock()
-        self._opened: tuple[int, sqlite3.Connection] | None = None
+        self._opened: tuple[int, sqlite3.Connection, _Where] | None = None
         self._closed = False
 
     @contextmanager
@@ -109,9 +138,15 @@ class SqliteJournal(SqlJournal):
     def _connection(self) -> sqlite3.Connection:
         if self._closed:
             raise StoreClosed(f"the journal {self.path} is closed")
+        if self._opened is not None and self._opened[0] == os.getpid() and not self._opened[2].is_there():
+            # What is written into a file without a name is read by nobody.
+            log.error("the turn journal %s was removed or replaced while it was open", self.path)
+            self._opened[1].close()
+            self._opened = None
         if self._opened is None or self._opened[0] != os.getpid():
             # A connection that crossed a fork is the parent's: it is left alone and a new one opened.
-            self._opened = (os.getpid(), self._open())
+            db = self._open()
+            self._opened = (os.getpid(), db, _Where.of(self.path))
         return self._opened[1]
 
     def _open(self) -> sqlite3.Connection:

@@ -11,6 +11,7 @@ import contextvars
 import logging
 import os
 import threading
+import time
 import weakref
 from collections import OrderedDict, deque
 from collections.abc import Sequence
@@ -87,6 +88,9 @@ class TurnLane:
         return failed
 
 
+REPORT_S: Final = 60.0
+"""How long a writer keeps quiet about more losses of the same kind; the next report counts them."""
+
 TROUBLED_MAX: Final = 1024
 """Turns of which it is remembered that events are missing after the last one that is written."""
 
@@ -109,6 +113,8 @@ class JournalWriter:
     ) -> None:
         self.journal: TurnJournal = journal
         self.lost: int = 0
+        self._untold = 0
+        self._quiet: dict[str, float] = {}
         self._troubled: OrderedDict[str, TurnLane] = OrderedDict()
         self._capacity = capacity
         self._patience_s = synchronous_s if synchronous else 0.0
@@ -253,9 +259,16 @@ class JournalWriter:
             self._lose(len(queued), error)
 
     def _lose(self, events: int, error: Exception) -> None:
+        now_s = time.monotonic()
+        kind = type(error).__name__
         with self._done:
             self.lost += events
-        report(f"{events} events of a turn could not be journaled", error)
+            self._untold += events
+            if now_s < self._quiet.get(kind, now_s):
+                return
+            told, self._untold = self._untold, 0
+            self._quiet[kind] = now_s + REPORT_S
+        report(f"{told} events of turns could not be journaled", error)
 
     def inherited(self) -> None:
         """In the child of a fork: the thread, and what was queued, are the parent's."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from counterfoil.journal import check_chain
+from counterfoil.journal import writer as writer_module
 from counterfoil.journal.recorder import status_of
-from tests.journals import NOW_MS, Failing, journals, stages, written
+from counterfoil.journal.writer import REPORT_S, JournalWriter, TurnLane
+from tests.journals import NOW_MS, Failing, journals, note, stages, written
 
 
 @pytest.mark.parametrize("name", ["sk-abcdefgh12345678", "sk-proj-abc123DEF456ghi789", "bearer-abcd12345"])
@@ -123,3 +127,23 @@ def test_giving_up_a_turn_says_what_is_missing_before_it():
     now[0] += 1001
     assert made.abandon(1000) == [turn.turn_id]
     assert stages(written(made, turn.turn_id))[1:] == ["COMMIT gap=2 status=error:abandoned"]
+
+
+def test_a_journal_that_refuses_every_turn_is_reported_once_a_minute(caplog, monkeypatch):
+    now_s = [0.0]
+    monkeypatch.setattr(writer_module, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
+    journal = Failing(OSError())
+    writer = JournalWriter(journal)
+    lane = TurnLane()
+    for number in range(50):
+        writer.write([(lane, note(), 0)])
+        if number == 48:
+            now_s[0] = REPORT_S
+    assert [record.getMessage() for record in caplog.records] == [
+        "1 events of turns could not be journaled: OSError",
+        "49 events of turns could not be journaled: OSError",
+    ]
+    journal.error = ValueError()
+    writer.write([(lane, note(), 0)])
+    assert len(caplog.records) == 3
+    assert writer.lost == 51

@@ -11,7 +11,7 @@ import pytest
 from counterfoil.errors import FileMissing, SchemaUnknown, StoreBusy, StoreClosed
 from counterfoil.journal import check_chain, open_journal
 from counterfoil.journal.sqlite import SqliteJournal
-from tests.journals import TURN, note, whole
+from tests.journals import OTHER, TURN, note, whole
 from tests.servers.fixtures import schema_for
 from tests.unit.journal.test_journals import own_schema
 
@@ -189,3 +189,26 @@ def test_the_first_edited_event_is_named_for(name, where, tmp_path):
         assert check_chain(events).broken_at_seq is not None or "read the same" in name
         assert len(journal.turns("default")) == 1
         journal.open_turns(10**18)
+
+
+@pytest.mark.parametrize("how", ["removed", "replaced"])
+def test_a_file_that_goes_away_under_an_open_journal_is_noticed_and_made_anew(how, filled, caplog):
+    gone = filled.path.rename(filled.path.with_name("gone.db"))
+    if how == "replaced":
+        SqliteJournal(filled.path).turns("default")
+    filled.append(whole(OTHER))
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    assert "removed or replaced" in caplog.text
+    with closing(SqliteJournal(filled.path, create=False)) as found:
+        assert [info.turn_id for info in found.turns("default")] == [OTHER]
+    assert gone.is_file()
+
+
+def test_another_working_directory_is_not_another_file(tmp_path, monkeypatch, caplog):
+    monkeypatch.chdir(tmp_path)
+    with closing(SqliteJournal("turns.db")) as journal:
+        journal.append(whole())
+        monkeypatch.chdir("/")
+        journal.append([note("GUARD", "guard=g")])
+        assert len(journal.events("default", TURN)) == 4
+    assert caplog.records == []
