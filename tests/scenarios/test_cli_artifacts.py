@@ -115,6 +115,26 @@ def test_an_artifact_is_written_under_its_recorded_name(filled):
     assert stat.S_IMODE(Path("letter.pdf").stat().st_mode) == 0o600
 
 
+@pytest.mark.parametrize(
+    "out, said",
+    [
+        ("nope/letter.pdf", "there is no directory nope for letter.pdf"),
+        ("file/letter.pdf", "there is no directory file for letter.pdf"),
+        ("folder", "folder is a directory"),
+        ("link", "link is a directory"),
+    ],
+)
+def test_a_place_that_no_file_can_have_is_named(filled, out, said):
+    Path("folder").mkdir()
+    Path("link").symlink_to("folder")
+    Path("file").touch()
+    done = filled("artifacts", "get", named(filled)["letter.pdf"], "--out", out)
+    assert done.code == 65
+    assert said in done.err
+    assert ".part" not in done.err
+    assert here() == ["file", "folder", "link"]
+
+
 def test_a_file_that_exists_is_not_overwritten(filled):
     Path("letter.pdf").write_text("mine")
     done = filled("artifacts", "get", named(filled)["letter.pdf"])

@@ -76,7 +76,7 @@ class Artifact:
     def save(self, path: Path | str) -> None:
         """Write the bytes to a new file, which appears under its name only when it is whole.
 
-        Raises FileExistsError when there is one, and as :meth:`pieces`.
+        Raises FileExistsError when there is one, IsADirectoryError for a directory, and as :meth:`pieces`.
         """
         from counterfoil.artifacts.saving import save_pieces
 

@@ -104,6 +104,14 @@ def get(face: Face, name: str, out: str | None, conversation: str | None) -> int
         path = Path(safe_name(found.name, found.sha256) if out is None else out)
         try:
             found.save(path)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise InvalidForm(
+                f"there is no directory {path.parent} for {path.name}", hint="make it first", path=str(path)
+            ) from error
+        except IsADirectoryError as error:
+            raise InvalidForm(
+                f"{path} is a directory", hint="name a file to make with --out", path=str(path)
+            ) from error
         except FileExistsError as error:
             raise InvalidForm(
                 f"{path} exists and is not overwritten", hint="name another file with --out", path=str(path)
