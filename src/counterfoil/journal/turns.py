@@ -96,7 +96,7 @@ class TurnJournals:
         """A turn of this agent with its INTAKE; a no-op while the journal is off, or when it cannot be begun.
 
         ``decided`` are approval requests of an earlier turn with what became of them: their events come first. Inside
-        a tool call of another turn this is a sub-agent's, which names its parent. Without ``session`` it has one of
+        another turn's block, a tool call of it or not, this is a sub-agent's, which names its parent. Without ``session`` it has one of
         its own that nothing else shares.
         """
         if not self.settings.enabled or self.writer is None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextvars
+import sys
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -147,3 +150,32 @@ def test_a_journal_that_refuses_every_turn_is_reported_once_a_minute(caplog, mon
     writer.write([(lane, note(), 0)])
     assert len(caplog.records) == 3
     assert writer.lost == 51
+
+
+def begun_inside(start):
+    """Whether a turn that begins in another one's block, on the way that ``start`` takes, names it as its parent."""
+    made, inner = journals(), []
+    with made.begin("support") as outer:
+        start(lambda: inner.append(made.begin("helper")))
+    (event,) = written(made, inner[0].turn_id)
+    return f"parent={outer.turn_id}" in event.summary
+
+
+def in_a_thread(fn):
+    thread = threading.Thread(target=fn)
+    thread.start()
+    thread.join()
+
+
+def in_a_thread_with_context(fn):
+    context = contextvars.copy_context()
+    in_a_thread(lambda: context.run(fn))
+
+
+def test_a_turn_in_the_block_of_another_names_it_also_without_a_tool_call():
+    assert begun_inside(lambda fn: fn())
+
+
+def test_a_thread_names_the_parent_where_it_is_given_the_context():
+    assert begun_inside(in_a_thread_with_context)
+    assert begun_inside(in_a_thread) == bool(getattr(sys.flags, "thread_inherit_context", False))
