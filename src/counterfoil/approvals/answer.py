@@ -19,6 +19,13 @@ from counterfoil.flow.requests import Append, Entry, Events, Flow, NewId, Now, R
 TRIES_MAX: Final = 16
 """How often an answer looks again because the approval moved between reading and writing."""
 
+_WAYS_ON: Final = {
+    "granted": "a grant that was not used yet can be taken back with `counterfoil approve revoke`",
+    "consumed": "what it allowed has been done; `counterfoil repair start` undoes an effect",
+    "expired": "run the agent's code again: its call asks anew",
+}
+"""What can be done about an approval that is over, by its state."""
+
 _ANSWERS: Final = frozenset({"approval.granted", "approval.denied", "approval.revoked"})
 
 
@@ -169,7 +176,7 @@ def _refuse(approval: ApprovalStanding, judged: str) -> NoReturn:
         case _:
             raise AnsweredAlready(
                 f"approval {approval.approval_id} is {approval.state} already",
-                hint="a grant that was not used yet can be taken back with `counterfoil approve revoke`",
+                hint=_WAYS_ON.get(approval.state, "`counterfoil approve show` tells its story"),
                 state=approval.state,
                 **about,
             )

@@ -283,6 +283,14 @@ def _text(line: int, name: str, cell: Any) -> str | None:
     if isinstance(cell, bool) or not isinstance(cell, str | Decimal):
         _fault(line, f"has {type(cell).__name__} in {name!r}", "keys, ids and amounts are text or numbers")
     shown = cell.strip() if isinstance(cell, str) else _number_text(cell)
+    if "\0" in shown:
+        _fault(line, f"has a NUL in {name!r}", "the file is damaged, or no text")
+    if any("\ud800" <= character <= "\udfff" for character in shown):
+        _fault(
+            line,
+            f"has half a character in {name!r}",
+            "an escaped surrogate stands in it without its other half",
+        )
     if len(shown) > NAME_CHARACTERS_MAX:
         _fault(line, f"has more than {NAME_CHARACTERS_MAX} characters in {name!r}", "name another column")
     return shown or None

@@ -114,6 +114,7 @@ def leave(
     """Wait for calls in flight, record how the block was left, give the lease up. Raises what the caller should see."""
     if scope.terminal is not None:
         outcome.terminal = scope.terminal
+        _tell_again(spec, scope, error)
         return
     closing = _closing(scope, error)
     try:
@@ -140,6 +141,7 @@ async def leave_async(
     """As :func:`leave`. A second cancellation meanwhile does not cut the record short; it is raised afterwards."""
     if scope.terminal is not None:
         outcome.terminal = scope.terminal
+        _tell_again(spec, scope, error)
         return
     closing = _closing(scope, error)
 
@@ -234,6 +236,16 @@ def _tell(spec: RunSpec, scope: RunScope, closing: _Closing, left: Left | None) 
     if error is None and reason is not None:
         # The block swallowed what had parked the run.
         raise reason
+
+
+def _tell_again(spec: RunSpec, scope: RunScope, error: BaseException | None) -> None:
+    """The run had ended before, so nothing is recorded; a call of it that is in doubt is waited for all the same."""
+    suspended = suspension_in(error)
+    if suspended is None or isinstance(error, _FROM_OUTSIDE):
+        return
+    why = f"the run has ended ({scope.terminal}), and {suspended}"
+    cause = suspension_cause(suspended)
+    raise waiting(scope.run_id, suspended.waits_for, cause, place=spec.place, why=why) from error
 
 
 def _stopped(reason: RunCancelled) -> Exception:

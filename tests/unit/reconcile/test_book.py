@@ -127,6 +127,8 @@ JSON_FAULTS = {
     "no object": ('["key"]\n', 1, "is list and no object"),
     "a member twice": ('{"key":"a","key":"b"}\n', 1, "a member stands twice"),
     "NaN": ('{"key":"k","amount":NaN}\n', 1, "NaN is no number"),
+    "half a character as key": ('{"key":"k\\ud800"}\n', 1, "has half a character in 'key'"),
+    "an escaped NUL": ('{"key":"k\\u0000"}\n', 1, "has a NUL in 'key'"),
     "an object as key": ('{"key":{}}\n', 1, "has dict in 'key'"),
     "a boolean as amount": ('{"key":"k","amount":true}\n', 1, "has bool in 'amount'"),
     "an exponent beyond bounds": ('{"key":"k","amount":1e999999999}\n', 1, "has "),

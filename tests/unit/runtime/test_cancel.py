@@ -233,6 +233,34 @@ def test_a_run_whose_worker_is_gone_ends_and_its_doubt_stays(ledger, outside, wo
     assert [row["state"] for row in outside.effects()] == ["in_review"]
 
 
+def test_a_cancelled_run_whose_call_is_in_review_says_so_when_it_is_entered_again(ledger, outside):
+    pay = declare(lambda order: (_ for _ in ()).throw(OSError))
+    with pytest.raises(RunWaiting), begin(ledger) as run:
+        pay("o-1")
+    assert cancel(outside, run.id).done == "ended"
+    with pytest.raises(RunWaiting, match="the run has ended") as told, begin(ledger):
+        pay("o-1")
+    assert told.value.waits_for == tuple(str(row["review_id"]) for row in outside.reviews())
+
+
+def test_a_cancelled_async_run_whose_call_is_in_review_says_so_when_it_is_entered_again(ledger, outside):
+    async def fails(order):
+        raise OSError
+
+    pay = declare(fails)
+
+    async def once():
+        async with begin(ledger) as run:
+            await pay("o-1")
+        return run
+
+    with pytest.raises(RunWaiting) as first:
+        asyncio.run(once())
+    assert cancel(outside, first.value.fields["run_id"]).done == "ended"
+    with pytest.raises(RunWaiting, match="the run has ended"):
+        asyncio.run(once())
+
+
 def test_a_worker_that_slept_past_its_lease_can_append_nothing_after(ledger, outside, world):
     with pytest.raises(counterfoil.errors.LeaseLost), begin(ledger) as run:
         ledger._heartbeat.remove(run._scope)
