@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import hmac
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from typing import Any, Final
 
@@ -17,14 +18,23 @@ RESULT_DIGITS: Final = 12
 """Hexadecimal digits of a result's digest: tool results contribute no more than that (seed 000)."""
 
 
+ITEMS_MAX: Final = 10_000
+"""Values in a payload at most: to encode more takes the turn's thread longer than a journal may (about 1.4 µs each)."""
+
+_LEAVES: Final = (str, int, float, bool, type(None), bytes, bytearray)
+
+
 def payload_hash(payload: Any) -> str | None:
     """SHA-256 (hex) of a payload: a text as UTF-8, lone surrogates as U+FFFD, anything else in canonical form (FORMAT 2).
 
-    None for None, and for what has no canonical form.
+    None for None, for what has no canonical form, for what holds more than ``ITEMS_MAX`` values, and for what holds a
+    collection of a class of its own, since looking into it would run the application's code.
     """
     if payload is None:
         return None
     try:
+        if not _is_readable(payload):
+            return None
         if isinstance(payload, str):
             encoded = clean_summary(payload).encode("utf-8")
         else:
@@ -32,6 +42,31 @@ def payload_hash(payload: Any) -> str | None:
     except Exception:  # noqa: BLE001 - a value that raises when it is looked at has no form either
         return None
     return hashlib.sha256(encoded).hexdigest()
+
+
+def _is_readable(payload: Any) -> bool:
+    """Whether everything inside is plain and there is not too much of it; looks at exact types alone."""
+    waiting, seen = [payload], 0
+    while waiting:
+        value = waiting.pop()
+        kind = type(value)
+        if kind in _LEAVES:
+            continue
+        if kind is dict:
+            inner: Any = value.values()
+        elif kind in (list, tuple, set, frozenset):
+            inner = value
+        elif isinstance(value, Mapping | Sequence | AbstractSet) and not isinstance(
+            value, str | bytes | bytearray
+        ):
+            return False
+        else:
+            continue
+        seen += len(inner)
+        if seen > ITEMS_MAX:
+            return False
+        waiting.extend(inner)
+    return True
 
 
 def arguments_hash(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str | None:

@@ -64,7 +64,7 @@ def status_of(error: BaseException | None) -> str:
         case asyncio.CancelledError() | KeyboardInterrupt() | GeneratorExit() | SystemExit() | RunCancelled():
             return CANCELLED
         case _:
-            name = type(error).__name__
+            name = _class_of(error)
             return f"error:{name}" if is_label(name) else "error:error"
 
 
@@ -126,7 +126,7 @@ class TurnRecorder:
     ) -> None:
         leave_turn(self._tokens.pop())
         if error is not None or not self._streamed:
-            self.commit(status_of(error), self._answer)
+            self.commit(_status_quietly(error), self._answer)
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
@@ -210,15 +210,16 @@ class TurnRecorder:
 
     def commit(self, status: str = COMPLETED, answer: Any = None) -> None:
         """End the turn, once: ``completed``, ``error:…``, ``cancelled`` or ``refused``. Later calls change nothing."""
+        said = _status(status)
         try:
             self._to_commit.pop()
         except IndexError:
             return
-        self._write("COMMIT", {"status": _status(status)}, payload=answer)
+        self._write("COMMIT", {"status": said}, payload=answer)
 
     def failed_over(self, error: BaseException, message: Any, *, attempt: int = 2) -> None:
         """The turn runs again on the next provider: the first attempt ends with its error, and another INTAKE follows."""
-        self.commit(status_of(error))
+        self.commit(_status_quietly(error))
         self._to_commit.append(None)
         self._streamed = False
         self.intake(message, attempt=attempt)
@@ -302,8 +303,12 @@ class TurnRecorder:
             )
             place.writer.put(place.lane, note)
         except Exception as error:  # noqa: BLE001 - whatever goes wrong here, no turn may feel it
-            place.lane.drop()
-            report("an event of a turn was not journaled", error)
+            self.missed(error)
+
+    def missed(self, error: BaseException) -> None:
+        """An event of this turn could not be made: it is counted, and the next one says that one is missing."""
+        self._place.lane.drop()
+        self._place.writer.miss(error)
 
 
 def _said(text: str | None) -> Said | None:
@@ -311,11 +316,27 @@ def _said(text: str | None) -> Said | None:
 
 
 def _class_of(error: BaseException | None) -> str | None:
-    return None if error is None else type(error).__name__
+    """The name of an error's class; of one that will not even tell it, that it is an error."""
+    if error is None:
+        return None
+    try:
+        # As the class itself holds it, whatever its metaclass makes of the question.
+        return str(type.__dict__["__name__"].__get__(type(error)))
+    except Exception:  # noqa: BLE001 - no turn may feel it
+        return "error"
 
 
-def _status(status: str) -> str:
-    """The four forms that the ADR has; any other word is an error's."""
+def _status_quietly(error: BaseException | None) -> str:
+    try:
+        return status_of(error)
+    except Exception:  # noqa: BLE001 - an error whose class misbehaves is an error all the same
+        return "error:error"
+
+
+def _status(status: object) -> str:
+    """The four forms that the ADR has; any other word is an error's, and what is no word too."""
+    if not isinstance(status, str):
+        return Own("error:error")
     if status in (COMPLETED, CANCELLED, REFUSED):
         return Own(status)
     name = status.removeprefix("error:")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 from counterfoil.errors import RunSuspended
 from counterfoil.journal.digests import arguments_hash, result_digest
+from counterfoil.journal.lazily import at_its_end
 from counterfoil.journal.markers import PARKED, Marker
 from counterfoil.journal.writer import report
 
@@ -64,6 +65,7 @@ class _Call:
         self._began = time.monotonic_ns()
         self._result: Any = None
         self._token: Any = None
+        self._later = False
 
     @classmethod
     def begin(
@@ -88,19 +90,34 @@ class _Call:
         self._token = enter_turn(self._turn)
 
     def returned(self, result: Any) -> Any:
-        """Note what came back."""
+        """Note what came back; where the work is still to be done, it is recorded when that has ended."""
+        later = at_its_end(result, self._ended)
+        if later is not None:
+            self._later = True
+            return later
         self._result = result
         return result
+
+    def _ended(self, result: Any, error: BaseException | None) -> None:
+        self._result = result
+        self._record(error)
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         from counterfoil.journal.recorder import leave_turn
 
         leave_turn(self._token)
-        _quietly(lambda: self._record(error))
+        if not self._later:
+            self._record(error)
 
     def _record(self, error: BaseException | None) -> None:
+        try:
+            self._tell(error)
+        except Exception as failure:  # noqa: BLE001 - whatever goes wrong here, no tool may feel it
+            self._turn.missed(failure)
+
+    def _tell(self, error: BaseException | None) -> None:
         ms = (time.monotonic_ns() - self._began) // 1_000_000
-        marker = self._parked(error) if error is not None else self._turn.markers.find(self._result)
+        marker = self._parked(error) if error is not None else self._found()
         if marker is not None and marker.kind == PARKED:
             self._turn.approval_pending(marker.request, tool=self._name)
             self._turn.tool_call(self._name, "parked", arguments=self._arguments, ms=ms)
@@ -109,8 +126,12 @@ class _Call:
         elif error is not None:
             self._turn.tool_call(self._name, "error", arguments=self._arguments, error=error, ms=ms)
         else:
-            digest = result_digest(self._result)
+            digest = _quietly(lambda: result_digest(self._result))
             self._turn.tool_call(self._name, "ok", arguments=self._arguments, result=digest, ms=ms)
+
+    def _found(self) -> Marker | None:
+        """What a result says of the platform; one that raises when it is looked at says nothing."""
+        return _quietly(lambda: self._turn.markers.find(self._result))
 
     def _parked(self, error: BaseException) -> Marker | None:
         """A call of a Counterfoil tool that a person has to permit first."""
@@ -128,6 +149,13 @@ def journaled_model(
         ms = (time.monotonic_ns() - began) // 1_000_000
         _quietly(lambda: turn.model_call(provider, model, route=route, ms=ms, error=error))
 
+    def answered(began: int, answer: Any) -> Any:
+        later = at_its_end(answer, lambda _, error: note(began, error))
+        if later is not None:
+            return later
+        note(began, None)
+        return answer
+
     if _is_async(fn):
 
         @functools.wraps(fn)
@@ -138,8 +166,7 @@ def journaled_model(
             except BaseException as error:
                 note(began, error)
                 raise
-            note(began, None)
-            return answer
+            return answered(began, answer)
 
         return cast("Callable[P, R]", ask_async)
 
@@ -151,8 +178,7 @@ def journaled_model(
         except BaseException as error:
             note(began, error)
             raise
-        note(began, None)
-        return answer
+        return cast("R", answered(began, answer))
 
     return ask_sync
 

@@ -130,6 +130,7 @@ class JournalWriter:
         self._working = False
         self._waiting = False
         self._hurried = 0
+        self._behind = False
         self._worker = 0
         self._closed = False
         self._taken = 0
@@ -142,9 +143,10 @@ class JournalWriter:
                 self._queue.append((lane, note, lane.take_dropped()))
                 self._given += 1
                 self._wake()
-                if self._patience_s and threading.get_ident() != self._worker:
+                if self._patience_s and not self._behind and threading.get_ident() != self._worker:
                     mine = self._given
-                    self._done.wait_for(lambda: self._taken >= mine, self._patience_s)
+                    # Once is enough: while the journal does not answer, no event waits for it again.
+                    self._behind = not self._done.wait_for(lambda: self._taken >= mine, self._patience_s)
                 return True
             self.lost += 1
             self._remember(note.turn_id, lane)
@@ -241,10 +243,11 @@ class JournalWriter:
         ]
         try:
             self.journal.append(notes)
-        except Exception:  # noqa: BLE001 - each turn is tried by itself, and what it raises then is reported
+        except BaseException:  # noqa: BLE001 - each turn is tried by itself, and what it raises then is reported
             for queued, before in zip(turns, failed, strict=True):
                 queued[0][0].fail(before)
             return False
+        self._behind = False
         return True
 
     def _write_turn(self, queued: Sequence[_Queued]) -> None:
@@ -252,13 +255,19 @@ class JournalWriter:
         failed = lane.take_failed()
         try:
             lane.context.copy().run(self.journal.append, _notes(queued, failed))
-        except Exception as error:  # noqa: BLE001 - whatever a journal raises, no turn may feel it
+        except BaseException as error:  # noqa: BLE001 - whatever a journal raises, this thread writes on and no turn feels it
             lane.fail(failed + sum(1 + gap for _, _, gap in queued))
             with self._done:
                 self._remember(queued[0][1].turn_id, lane)
             self._lose(len(queued), error)
+        else:
+            self._behind = False
 
-    def _lose(self, events: int, error: Exception) -> None:
+    def miss(self, error: BaseException) -> None:
+        """Count an event that could not even be made, and report it as any other that is lost."""
+        self._lose(1, error)
+
+    def _lose(self, events: int, error: BaseException) -> None:
         now_s = time.monotonic()
         kind = type(error).__name__
         with self._done:
