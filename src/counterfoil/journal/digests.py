@@ -21,22 +21,24 @@ RESULT_DIGITS: Final = 12
 ITEMS_MAX: Final = 10_000
 """Values in a payload at most: to encode more takes the turn's thread longer than a journal may (about 1.4 µs each)."""
 
-_LEAVES: Final = (str, int, float, bool, type(None), bytes, bytearray)
+SIZE_MAX: Final = 16 * 1024 * 1024
+"""Characters and bytes in all texts of a payload at most, for the same reason: about 1.4 ns each."""
 
 
 def payload_hash(payload: Any) -> str | None:
     """SHA-256 (hex) of a payload: a text as UTF-8, lone surrogates as U+FFFD, anything else in canonical form (FORMAT 2).
 
-    None for None, for what has no canonical form, for what holds more than ``ITEMS_MAX`` values, and for what holds a
-    collection of a class of its own, since looking into it would run the application's code.
+    None for None, for what has no canonical form, for what holds more than ``ITEMS_MAX`` values or is larger than
+    ``SIZE_MAX``, and for what holds a collection of a class of its own: looking into it would run the application's code.
     """
     if payload is None:
         return None
     try:
         if not _is_readable(payload):
             return None
-        if isinstance(payload, str):
-            encoded = clean_summary(payload).encode("utf-8")
+        if issubclass(type(payload), str):
+            # A plain copy: a class of its own may have other ideas of its characters.
+            encoded = clean_summary(str.__str__(payload)).encode("utf-8")
         else:
             encoded = canonical.encode(comparable(to_json(payload, "payload")))
     except Exception:  # noqa: BLE001 - a value that raises when it is looked at has no form either
@@ -45,27 +47,26 @@ def payload_hash(payload: Any) -> str | None:
 
 
 def _is_readable(payload: Any) -> bool:
-    """Whether everything inside is plain and there is not too much of it; looks at exact types alone."""
-    waiting, seen = [payload], 0
+    """Whether there is not too much inside, in collections that are plain ones; looks at types alone."""
+    waiting, seen, size = [payload], 0, 0
     while waiting:
         value = waiting.pop()
         kind = type(value)
-        if kind in _LEAVES:
-            continue
-        if kind is dict:
-            inner: Any = value.values()
+        if issubclass(kind, str):
+            size += str.__len__(value)
+        elif kind in (bytes, bytearray):
+            size += len(value)
+        elif kind is dict:
+            seen += len(value)
+            waiting += value
+            waiting += value.values()
         elif kind in (list, tuple, set, frozenset):
-            inner = value
-        elif isinstance(value, Mapping | Sequence | AbstractSet) and not isinstance(
-            value, str | bytes | bytearray
-        ):
+            seen += len(value)
+            waiting += value
+        elif issubclass(kind, Mapping | Sequence | AbstractSet):
             return False
-        else:
-            continue
-        seen += len(inner)
-        if seen > ITEMS_MAX:
+        if seen > ITEMS_MAX or size > SIZE_MAX:
             return False
-        waiting.extend(inner)
     return True
 
 

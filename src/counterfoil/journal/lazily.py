@@ -69,4 +69,4 @@ async def _coroutine(inner: Coroutine[Any, Any, Any], ended: Ended) -> Any:
 
 def _failure(error: BaseException) -> BaseException | None:
     """Whoever has had enough of a generator closes it, which is no failure."""
-    return None if isinstance(error, GeneratorExit) else error
+    return None if issubclass(type(error), GeneratorExit) else error

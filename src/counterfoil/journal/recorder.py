@@ -33,6 +33,9 @@ CANCELLED: Final = "cancelled"
 REFUSED: Final = "refused"
 
 
+_REFUSALS: Final = (TurnRefused, PolicyDenied)
+_CANCELLATIONS: Final = (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit, SystemExit, RunCancelled)
+
 _current: ContextVar[TurnRecorder | None] = ContextVar("counterfoil_turn", default=None)
 
 
@@ -56,16 +59,15 @@ def leave_turn(token: Token[TurnRecorder | None]) -> None:
 
 def status_of(error: BaseException | None) -> str:
     """The status of a turn that this left: ``completed``, ``cancelled``, ``refused`` or ``error:CLASS``."""
-    match error:
-        case None:
-            return COMPLETED
-        case TurnRefused() | PolicyDenied():
-            return REFUSED
-        case asyncio.CancelledError() | KeyboardInterrupt() | GeneratorExit() | SystemExit() | RunCancelled():
-            return CANCELLED
-        case _:
-            name = _class_of(error)
-            return f"error:{name}" if is_label(name) else "error:error"
+    if error is None:
+        return COMPLETED
+    # By its type alone: ``isinstance`` may ask the error itself, which is the application's code and may raise.
+    if issubclass(type(error), _REFUSALS):
+        return REFUSED
+    if issubclass(type(error), _CANCELLATIONS):
+        return CANCELLED
+    name = _class_of(error)
+    return f"error:{name}" if is_label(name) else "error:error"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +128,7 @@ class TurnRecorder:
     ) -> None:
         leave_turn(self._tokens.pop())
         if error is not None or not self._streamed:
-            self.commit(_status_quietly(error), self._answer)
+            self.commit(status_of(error), self._answer)
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
@@ -219,7 +221,7 @@ class TurnRecorder:
 
     def failed_over(self, error: BaseException, message: Any, *, attempt: int = 2) -> None:
         """The turn runs again on the next provider: the first attempt ends with its error, and another INTAKE follows."""
-        self.commit(_status_quietly(error))
+        self.commit(status_of(error))
         self._to_commit.append(None)
         self._streamed = False
         self.intake(message, attempt=attempt)
@@ -324,13 +326,6 @@ def _class_of(error: BaseException | None) -> str | None:
         return str(type.__dict__["__name__"].__get__(type(error)))
     except Exception:  # noqa: BLE001 - no turn may feel it
         return "error"
-
-
-def _status_quietly(error: BaseException | None) -> str:
-    try:
-        return status_of(error)
-    except Exception:  # noqa: BLE001 - an error whose class misbehaves is an error all the same
-        return "error:error"
 
 
 def _status(status: object) -> str:

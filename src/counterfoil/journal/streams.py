@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 T = TypeVar("T")
@@ -47,19 +48,61 @@ class _Heard(Generic[T]):
         self.end(status_of(error))
 
 
-class TurnStream(Generic[T]):
-    """An iterator over the chunks. Closing it, or letting go of it, before its end is a cancelled turn."""
+class _Stream(Generic[T]):
+    """What both kinds have: the source, whose further attributes are the stream's too, and what was heard of it."""
+
+    def __init__(self, source: Any, turn: Commits, text: Callable[[T], str] | None) -> None:
+        self._source = source
+        self._heard: _Heard[T] = _Heard(turn, text)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._source, name)
+
+    def __del__(self) -> None:
+        heard = self.__dict__.get("_heard")
+        if heard is not None:
+            heard.end("cancelled")
+
+    def _leave(self, error: BaseException | None) -> None:
+        """Its block was left: before the end that is an error's, or a cancelled turn."""
+        if error is not None:
+            self._heard.fail(error)
+        self._heard.end("cancelled")
+
+
+class TurnStream(_Stream[T]):
+    """An iterator over the chunks. Closing it, or letting go of it, before its end is a cancelled turn.
+
+    It takes what its source takes: ``send`` and ``throw`` of a generator, a ``with`` block, and attributes of its own.
+    """
 
     def __init__(self, chunks: Iterable[T], turn: Commits, text: Callable[[T], str] | None) -> None:
-        self._heard: _Heard[T] = _Heard(turn, text)
+        super().__init__(chunks, turn, text)
         self._chunks: Iterator[T] = iter(chunks)
 
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> T:
+        return self._step(self._chunks.__next__)
+
+    @property
+    def send(self) -> Callable[[Any], T]:
+        """As the source's own; AttributeError where it has none."""
+        send: Callable[[Any], T] = _own(self._chunks, "send")
+        return lambda value: self._step(lambda: send(value))
+
+    @property
+    def throw(self) -> Callable[..., T]:
+        """As the source's own; AttributeError where it has none."""
+        throw: Callable[..., T] = _own(self._chunks, "throw")
+        return lambda *error: self._step(lambda: throw(*error))
+
+    def _step(self, step: Callable[[], T]) -> T:
         try:
-            chunk = next(self._chunks)
+            chunk = step()
         except StopIteration:
             self._heard.end()
             raise
@@ -76,25 +119,46 @@ class TurnStream(Generic[T]):
         if callable(close):
             close()
 
-    def __del__(self) -> None:
-        heard = getattr(self, "_heard", None)
-        if heard is not None:
-            heard.end("cancelled")
+    def __enter__(self) -> Self:
+        self._source.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        self._leave(error)
+        eaten: bool | None = self._source.__exit__(kind, error, trace)
+        return eaten
 
 
-class AsyncTurnStream(Generic[T]):
-    """As :class:`TurnStream`, for async code; ``aclose`` in place of ``close``."""
+class AsyncTurnStream(_Stream[T]):
+    """As :class:`TurnStream`, for async code; ``asend``, ``athrow``, ``aclose`` and ``async with`` in their place."""
 
     def __init__(self, chunks: AsyncIterable[T], turn: Commits, text: Callable[[T], str] | None) -> None:
-        self._heard: _Heard[T] = _Heard(turn, text)
+        super().__init__(chunks, turn, text)
         self._chunks: AsyncIterator[T] = aiter(chunks)
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> T:
+        return await self._step(self._chunks.__anext__)
+
+    @property
+    def asend(self) -> Callable[[Any], Awaitable[T]]:
+        """As the source's own; AttributeError where it has none."""
+        send: Callable[[Any], Awaitable[T]] = _own(self._chunks, "asend")
+        return lambda value: self._step(lambda: send(value))
+
+    @property
+    def athrow(self) -> Callable[..., Awaitable[T]]:
+        """As the source's own; AttributeError where it has none."""
+        throw: Callable[..., Awaitable[T]] = _own(self._chunks, "athrow")
+        return lambda *error: self._step(lambda: throw(*error))
+
+    async def _step(self, step: Callable[[], Awaitable[T]]) -> T:
         try:
-            chunk = await anext(self._chunks)
+            chunk = await step()
         except StopAsyncIteration:
             self._heard.end()
             raise
@@ -111,7 +175,18 @@ class AsyncTurnStream(Generic[T]):
         if close is not None:
             await close()
 
-    def __del__(self) -> None:
-        heard = getattr(self, "_heard", None)
-        if heard is not None:
-            heard.end("cancelled")
+    async def __aenter__(self) -> Self:
+        await self._source.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        self._leave(error)
+        eaten: bool | None = await self._source.__aexit__(kind, error, trace)
+        return eaten
+
+
+def _own(source: object, name: str) -> Any:
+    """An attribute that only generators have; the protocol of iterators does not know it."""
+    return getattr(source, name)

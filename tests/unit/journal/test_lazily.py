@@ -259,3 +259,120 @@ def test_whatever_a_journal_raises_the_next_event_is_written(kind):
     assert journals.lost == 1
     assert any("gap=1" in event.summary for event in journals.journal.events("default", turn.turn_id))
     assert journals.close()
+
+
+# ---- with the journal on, everything is as without it -------------------------------------------------------------
+
+
+class Evasive(Exception):
+    @property
+    def __class__(self):
+        raise ZeroDivisionError
+
+
+def evades():
+    yield 1
+    raise Evasive
+
+
+@pytest.mark.parametrize("way", ["stream", "tool", "model", "block"])
+def test_an_error_that_will_not_be_looked_at_leaves_as_itself(made, way):
+    with pytest.raises(Exception) as left, made.begin("agent") as turn:  # noqa: PT011 - `raises` would ask the error
+        match way:
+            case "stream":
+                list(turn.stream(evades()))
+            case "tool":
+                list(turn.tool(evades)())
+            case "model":
+                list(turn.model(evades, provider="p", model="m")())
+            case _:
+                raise Evasive
+    assert type(left.value) is Evasive
+    assert "status=error:Evasive" in calls(made, turn, "status=error:")[0]
+
+
+def test_a_stream_is_sent_to_and_thrown_at_as_what_it_comes_from(made):
+    def talk():
+        heard = yield "what?"
+        try:
+            yield heard
+        except KeyError:
+            yield "caught"
+
+    with made.begin("agent") as turn:
+        stream = turn.stream(talk())
+        assert [next(stream), stream.send("hello"), stream.throw(KeyError())] == ["what?", "hello", "caught"]
+        assert list(stream) == []
+        assert not hasattr(turn.stream(iter([1])), "send")
+    assert "status=completed" in calls(made, turn, "status=")[0]
+
+
+def test_an_async_stream_is_sent_to_and_thrown_at_as_what_it_comes_from(made):
+    async def talk():
+        heard = yield "what?"
+        try:
+            yield heard
+        except KeyError:
+            yield "caught"
+
+    async def use(turn):
+        stream = turn.astream(talk())
+        got = [await anext(stream), await stream.asend("hello"), await stream.athrow(KeyError())]
+        return got + [chunk async for chunk in stream]
+
+    with made.begin("agent") as turn:
+        assert asyncio.run(use(turn)) == ["what?", "hello", "caught"]
+    assert "status=completed" in calls(made, turn, "status=")[0]
+
+
+class Sdk:
+    """As a provider's stream: chunks, attributes and a block."""
+
+    request_id = "req_1"
+
+    def __init__(self):
+        self.blocks = []
+
+    def __iter__(self):
+        return iter(["a", "b"])
+
+    def __enter__(self):
+        self.blocks.append("in")
+        return self
+
+    def __exit__(self, *left):
+        self.blocks.append("out")
+
+
+def test_a_provider_s_stream_keeps_its_attributes_and_its_block(made):
+    source = Sdk()
+    with made.begin("agent") as turn, turn.stream(source) as stream:
+        assert stream.request_id == "req_1"
+        got = list(stream)
+    assert (source.blocks, got) == (["in", "out"], ["a", "b"])
+    assert "status=completed" in calls(made, turn, "status=")[0]
+
+
+def test_a_stream_whose_block_is_left_before_its_end_is_a_cancelled_turn(made):
+    with made.begin("agent") as turn, turn.stream(Sdk()) as stream:
+        next(stream)
+    assert "status=cancelled" in calls(made, turn, "status=")[0]
+
+
+class OwnText(str):
+    __slots__ = ()
+
+    def encode(self, *_):
+        raise AssertionError("the application's code was run")
+
+
+def test_a_text_of_a_class_of_its_own_is_digested_as_its_characters():
+    assert payload_hash(OwnText("abc")) == payload_hash("abc")
+
+
+def test_a_text_beyond_bounds_has_no_digest(monkeypatch):
+    monkeypatch.setattr("counterfoil.journal.digests.SIZE_MAX", 10)
+    assert payload_hash("x" * 10) is not None
+    assert payload_hash("x" * 11) is None
+    assert payload_hash(["x" * 6, {"a": "y" * 6}]) is None
+    assert payload_hash({"x" * 6: b"y" * 6}) is None
