@@ -42,24 +42,20 @@ def by_three(kind, **settings):
     return type(f"{kind.__name__}ByThree", (ByThree,), settings)
 
 
-def after_what_it_does(points):
-    return [point for point in points if point.when == "after" and point.what.startswith(("append", "call"))]
-
-
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("faults", [(), ("answer_lost",), ("not_done",)], ids=str)
 def test_a_perform_that_stopped_is_recovered_by_three(rule, faults):
-    crash.run_matrix(by_three(Payment, rule=rule, faults=faults), choose=after_what_it_does)
+    crash.run_matrix(by_three(Payment, rule=rule, faults=faults))
 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_a_recovery_that_stopped_is_recovered_by_three(rule):
-    crash.run_matrix(by_three(Recovery, rule=rule), choose=after_what_it_does)
+    crash.run_matrix(by_three(Recovery, rule=rule))
 
 
 @pytest.mark.parametrize("kind", [Approved, Denied])
 def test_an_approval_that_stopped_is_recovered_by_three(kind):
-    crash.run_matrix(by_three(kind), choose=after_what_it_does)
+    crash.run_matrix(by_three(kind))
 
 
 # ---- settling and callbacks ------------------------------------------------------------------------------------------
@@ -214,6 +210,5 @@ class Working(crash.Scenario):
 def test_wherever_a_worker_stops_the_next_ones_go_on_and_nothing_happens_twice(workers):
     matrix = crash.run_matrix(
         type("Working", (Working,), {"workers": workers}),
-        choose=list if workers == 1 else after_what_it_does,
     )
     assert len(matrix) > 10

@@ -13,6 +13,7 @@ from counterfoil.effects.registry import own_tools
 from counterfoil.errors import RunWaiting
 from counterfoil.testing import crash
 from counterfoil.testing.truth import check_truth
+from tests.crash.workers import WORKERS, recover_together
 from tests.repairing import CASE, Bank, check_repairs
 from tests.servers.fixtures import schema_for
 
@@ -23,8 +24,10 @@ class Undone(crash.Scenario):
     rule = "lookup"
     faults: tuple[str | None, ...] = ()
     asynchronous = False
+    workers = 1
 
     def prepare(self, world):
+        self.world = world
         self.bank = Bank(world.open(), asynchronous=self.asynchronous, rule=self.rule)
         self.provider = self.bank.provider
         self.effect_id = self.refund()
@@ -46,7 +49,7 @@ class Undone(crash.Scenario):
 
     def recover(self, ledger):
         """What is in doubt is recovered, and a scripted reviewer settles the rest from the provider's own book."""
-        ledger.recover()
+        recover_together(self.world, self.workers)
         for review in ledger.reviews():
             effect = ledger.store.get("effects", (review["effect_id"],))
             what = "charged" if effect["tool"] == "bank.charge" else "told"
@@ -96,15 +99,16 @@ class AsyncUndone(Undone):
         self.said(await ledger.arepair(self.effect_id, **wanted))
 
 
-def scenario(kind, rule, faults=()):
-    return type(kind.__name__, (kind,), {"rule": rule, "faults": faults})
+def scenario(kind, rule, faults=(), workers=1):
+    return type(kind.__name__, (kind,), {"rule": rule, "faults": faults, "workers": workers})
 
 
+@pytest.mark.parametrize("workers", WORKERS)
 @pytest.mark.parametrize(
     "kind,rule", [(Undone, "lookup"), (Undone, "key"), (Undone, "review"), (AsyncUndone, "lookup_then_key")]
 )
-def test_wherever_a_repair_stops_each_compensation_happens_once_and_the_ledger_knows(kind, rule):
-    matrix = crash.run_matrix(scenario(kind, rule))
+def test_wherever_a_repair_stops_each_compensation_happens_once_and_the_ledger_knows(kind, rule, workers):
+    matrix = crash.run_matrix(scenario(kind, rule, workers=workers))
     tried = {(point.what, point.when) for point in matrix.points}
     places = ("append repair.opened", "append effect.intended", "call bank.charge", "append repair.closed")
     assert {(what, when) for what in places for when in ("before", "after")} <= tried
@@ -121,7 +125,7 @@ def test_wherever_a_repair_stops_each_compensation_happens_once_and_the_ledger_k
     ],
 )
 def test_it_is_the_same_with_lost_answers_and_after_a_failure_half_way(kind, rule, faults):
-    crash.run_matrix(scenario(kind, rule, faults), choose=lambda points: points[::2])
+    crash.run_matrix(scenario(kind, rule, faults))
 
 
 def test_it_is_the_same_on_disk(tmp_path):

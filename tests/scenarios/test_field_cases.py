@@ -96,6 +96,20 @@ CASES = {
         scenarios/test_effect_timeout_after_success.py::test_a_tool_with_neither_is_parked_for_a_person_and_never_sent_again
         scenarios/test_effect_timeout_after_success.py::test_only_a_read_only_tool_is_simply_called_again
         """,
+    "S13 approver shown one thing, another runs": """
+        unit/approvals/test_asking.py::test_a_call_with_other_arguments_is_refused_and_said_so
+        unit/approvals/test_asking.py::test_a_hook_cannot_put_another_call_in_the_place_of_the_one_that_was_approved
+        unit/approvals/test_asking.py::test_other_bytes_in_a_file_that_the_call_refers_to_are_another_call
+        """,
+    "S14 parallel approvals share one id": """
+        scenarios/test_approval_parallel.py::test_one_is_approved_one_denied_and_the_third_stays_visibly_pending
+        scenarios/test_approval_parallel.py::test_the_third_answer_lets_the_run_go_on_and_nothing_is_sent_twice
+        scenarios/test_approval_command.py::test_an_answer_to_what_is_answered_is_a_conflict
+        """,
+    "S15 parallel steps replayed in another order": """
+        scenarios/test_parallel_calls_on_another_worker.py::test_what_two_of_three_calls_gave_is_handed_to_the_same_calls_by_the_next_worker
+        scenarios/test_parallel_calls_on_another_worker.py::test_other_code_before_the_calls_stops_each_time_with_both_sides_and_the_right_code_goes_on
+        """,
     "S16 a call without a result": """
         scenarios/test_import_faults.py::test_a_call_without_a_result_is_kept_as_it_is_and_nothing_is_made_up_for_it
         scenarios/test_cli_import.py::test_an_imported_session_is_shown_with_its_call_without_result
@@ -146,6 +160,11 @@ CASES = {
         unit/core/test_header.py::test_hostile_bytes_get_a_typed_error
         unit/importers/test_reader.py::test_deep_nesting_is_refused_before_it_is_parsed
         scenarios/test_field_cases.py::test_a_value_nested_too_deep_is_refused_at_every_door_and_nothing_is_written
+        """,
+    "X9 pending questions after a restart": """
+        scenarios/test_approval_waiting.py::test_pending_questions_are_a_query_after_a_restart_and_answered_by_another_process
+        scenarios/test_run_reentry.py::test_what_waits_for_a_person_is_a_query_after_a_restart
+        scenarios/test_approval_command.py::test_what_waits_is_listed_with_tool_and_time_in_another_process
         """,
     "X4 secrets in transcripts": """
         properties/journal/test_redaction_generator.py::test_no_piece_of_a_secret_is_left
