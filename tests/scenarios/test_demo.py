@@ -1,4 +1,4 @@
-"""The demo, played once as a user plays it: two refunds, two kills, and both sides asked afterwards what happened."""
+"""The demo, played once as a user plays it: two kills, a permission, a repair, and both sides asked what happened."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ PLAY = (
     "import sys; from counterfoil.demo import main; sys.exit(main(sys.argv[1], as_json='--json' in sys.argv))"
 )
 CASES = {"case-8472": "payment-provider", "case-8513": "old-bank"}
+PERMITTED = "case-8530"
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -47,12 +48,22 @@ def outcomes(ledger: counterfoil.Ledger, case: str, tool: str) -> list[tuple[str
     return [(str(row["state"]), str(row["outcome"])) for row in found]
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_the_book_of_the_provider_has_one_refund_and_one_message(told, case: str):
-    db = sqlite3.connect(Path(told["directory"]) / f"{CASES[case]}-book.db")
-    booked = [kind for (kind,) in db.execute("SELECT kind FROM booking ORDER BY number")]
+def booked(told, provider: str) -> list[tuple[str, str]]:
+    db = sqlite3.connect(Path(told["directory"]) / f"{provider}-book.db")
+    rows = db.execute("SELECT kind, what FROM booking ORDER BY number").fetchall()
     db.close()
-    assert booked == ["refunds", "messages"]
+    return [(kind, json.loads(what)["order"]) for kind, what in rows]
+
+
+def test_the_books_of_the_providers_have_one_refund_and_one_message_each_and_what_undid_one(told):
+    assert booked(told, "old-bank") == [("refunds", "O-2077"), ("messages", "O-2077")]
+    assert booked(told, "payment-provider") == [
+        ("refunds", "O-1042"),
+        ("messages", "O-1042"),
+        ("refunds", "O-3110"),
+        ("messages", "O-3110"),
+        ("charges", "O-3110"),
+    ]
 
 
 def test_what_could_be_asked_was_found_by_lookup(ledger):
@@ -70,6 +81,20 @@ def test_what_could_not_be_asked_was_settled_by_a_person(ledger):
     assert ledger.reviews() == []
 
 
+def test_the_large_refund_was_sent_once_under_one_permission(ledger, told):
+    assert outcomes(ledger, PERMITTED, "payment.refund") == [("succeeded", "succeeded")]
+    types = [event.type for event in ledger.events(PERMITTED)]
+    assert [types.count(f"approval.{step}") for step in ("requested", "granted", "consumed")] == [1, 1, 1]
+    assert types.index("approval.granted") < types.index("approval.consumed")
+    assert told["cases"][2]["approval"] == str(ledger.approvals("consumed")[0]["approval_id"])
+
+
+def test_the_large_refund_was_undone_on_record_and_both_stand(ledger):
+    assert outcomes(ledger, PERMITTED, "payment.charge") == [("succeeded", "succeeded")]
+    (repair,) = ledger.repairs("repaired")
+    assert repair["subject"] == ledger.effects(stream=PERMITTED)[1]["effect_id"]
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_a_refund_was_intended_once_and_sent_once(ledger, case: str):
     tools = [event.data["tool"] for event in ledger.events(case, types=["effect.intended"])]
@@ -84,14 +109,15 @@ def test_every_worker_went_on_with_the_same_run(ledger, case: str):
 
 
 def test_the_refund_was_seen_in_doubt_before_it_was_settled(told):
-    asked, reviewed = told["cases"]
+    asked, reviewed, permitted = told["cases"]
+    assert permitted["refund_was"] == ["succeeded"]
     assert asked["refund_was"] == ["intended", "succeeded"]
     assert reviewed["refund_was"] == ["intended", "in_review", "settled"]
 
 
 def test_no_process_of_the_demo_is_left(told):
     pids = [pid for case in told["cases"] for pid in (*case["workers"], case["provider_pid"])]
-    assert len(pids) == 7
+    assert len(set(pids)) == 9
     assert not [pid for pid in pids if Path(f"/proc/{pid}/cmdline").exists() and is_ours(pid)]
 
 
@@ -108,7 +134,7 @@ def test_the_story_ends_with_the_agreement_and_its_commands(tmp_path: Path):
     ended = play(tmp_path / "played")
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert ended.stdout.splitlines()[-1] == (
-        "In both cases, provider and ledger agree on exactly one refund."
+        "In all three cases, provider and ledger agree on exactly one refund."
     )
     assert f"show case-8472 --events --ledger {tmp_path / 'played' / 'ledger'}" in ended.stdout
 

@@ -25,7 +25,11 @@ def test_the_demo_ends_with_one_refund_on_each_side(kind, clusters, tmp_path):
     assert ended.returncode == 0, ended.stdout + ended.stderr
     told = json.loads(ended.stdout)
     assert (told["ok"], told["commands_failed"], told["ledger"]) == (True, [], place)
-    assert [case["refund_was"][0] for case in told["cases"]] == ["intended", "intended"]
+    assert [case["refund_was"][0] for case in told["cases"]] == [
+        "intended",
+        "intended",
+        "succeeded",
+    ]
     again = subprocess.run(
         [*PROGRAM, "demo", "--directory", str(tmp_path / "again"), "--ledger", place],
         capture_output=True,

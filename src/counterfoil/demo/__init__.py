@@ -1,4 +1,4 @@
-"""The demo: a refund survives a SIGKILL at the dangerous moment, twice, and both sides agree on exactly one refund."""
+"""The demo: refunds survive a SIGKILL at the dangerous moment, one is permitted and undone, and both sides agree."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ def main(
 ) -> int:
     """Play the demo in ``directory`` (default: a new temporary one) and return its exit code.
 
-    0 only when everything was checked: the kills, the recovery, the review, the verification, and that provider and
-    ledger agree on exactly one refund in each case. The directory stays, so that the commands which the demo prints
+    0 only when everything was checked: the kills, the recovery, the review, the permission, the repair, the verification,
+    and that provider and ledger agree on exactly one refund in each case. The directory stays, so that the commands which the demo prints
     work; ``keep=False`` removes it in the end if the demo made it. ``ledger`` is the place of the ledger (default: in
     that directory), such as ``postgresql://…``; there must be none yet. ``as_json`` prints one object and no story.
     Raises ``InputError`` for a directory that is not empty, ``InternalError`` when the demo goes wrong.

@@ -18,6 +18,7 @@ from urllib.request import urlopen
 
 import counterfoil
 from counterfoil import Absent, CannotTell, Found, Rejected, Request, Response, Run
+from counterfoil.policy import RuleList, ask
 
 PROVIDER_VARIABLE: Final = "COUNTERFOIL_DEMO_PROVIDER"
 """Environment variable with the address of the provider, ``http://127.0.0.1:PORT``."""
@@ -30,6 +31,7 @@ AGENT: Final = "refund-agent"
 ORDERS: Final = {
     "O-1042": {"line": 1, "item": "kettle", "paid": Decimal("40.00"), "trouble": "came broken"},
     "O-2077": {"line": 3, "item": "teapot", "paid": Decimal("25.50"), "trouble": "never came"},
+    "O-3110": {"line": 1, "item": "blender", "paid": Decimal("80.00"), "trouble": "never came"},
 }
 """The shop's own records."""
 
@@ -68,6 +70,11 @@ def find_refund(*, idempotency_key: str) -> Found | Absent | CannotTell:
     return _find("refunds", idempotency_key)
 
 
+def find_charge(*, idempotency_key: str) -> Found | Absent | CannotTell:
+    """Ask the provider what became of a charge."""
+    return _find("charges", idempotency_key)
+
+
 def find_message(*, idempotency_key: str) -> Found | Absent | CannotTell:
     """Ask the provider what became of a message."""
     return _find("messages", idempotency_key)
@@ -85,12 +92,27 @@ def look_up(order: str) -> dict[str, Any]:
 
 
 @counterfoil.effect(
+    "payment.charge",
+    version="1",
+    touches={"money"},
+    key=lambda order, line, **_: f"charge:{order}:{line}",
+    doubt=counterfoil.by_lookup(find_charge, then=counterfoil.by_key()),
+    provider_id=lambda receipt: receipt["id"],
+    timeout_s=CALL_TIMEOUT_S,
+)
+def charge(order: str, line: int, amount: Decimal, *, idempotency_key: str = "") -> dict[str, Any]:
+    """Take back what was paid for one line of an order."""
+    return _send("charges", idempotency_key, {"order": order, "line": line, "amount": str(amount)})
+
+
+@counterfoil.effect(
     "payment.refund",
     version="2026-08-01",
     touches={"money"},
     key=lambda order, line, **_: f"refund:{order}:{line}",
     doubt=counterfoil.by_lookup(find_refund, then=counterfoil.by_key()),
     provider_id=lambda receipt: receipt["id"],
+    compensate=charge,
     timeout_s=CALL_TIMEOUT_S,
 )
 def refund(order: str, line: int, amount: Decimal, *, idempotency_key: str = "") -> dict[str, Any]:
@@ -142,7 +164,25 @@ class Case:
 
 ASKED: Final = Case("case-8472", "My kettle came broken. Order O-1042.", "mail-1", "O-1042", "payment.refund")
 MUTE: Final = Case("case-8513", "My teapot never came. Order O-2077.", "mail-2", "O-2077", "bank.pay_back")
-CASES: Final = {case.name: case for case in (ASKED, MUTE)}
+LARGE: Final = Case("case-8530", "My blender never came. Order O-3110.", "mail-3", "O-3110", "payment.refund")
+CASES: Final = {case.name: case for case in (ASKED, MUTE, LARGE)}
+
+UNASKED_UP_TO: Final = Decimal("50.00")
+"""A larger refund needs a person's permission first."""
+
+policy: Final = RuleList(
+    "refunds",
+    revision="2026-08-01",
+    rules=[
+        ask(
+            "large",
+            tool="payment.refund",
+            when=lambda call: call.arguments["amount"] > UNASKED_UP_TO,
+            question=f"Pay back more than {UNASKED_UP_TO}?",
+        )
+    ],
+    otherwise="allow",
+)
 
 PAYERS: Final = {tool.name: tool for tool in (refund, pay_back)}
 

@@ -1,17 +1,18 @@
-"""The play: both cases are killed, taken over and, where nobody can be asked, settled; then everything is compared."""
+"""The play: two cases are killed, taken over and, where nobody can be asked, settled; a third is permitted and undone."""
 
 from __future__ import annotations
 
 import json
 import shutil
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import counterfoil
-from counterfoil.demo.agent import ASKED, MUTE
+from counterfoil.demo.agent import ASKED, LARGE, MUTE, PROVIDER_VARIABLE
 from counterfoil.demo.cast import Cast
-from counterfoil.demo.scene import Scene, demand
+from counterfoil.demo.scene import Scene, demand, person
 from counterfoil.demo.sides import Sides, both_sides
 from counterfoil.demo.story import Story, typed
 from counterfoil.errors import InputError
@@ -58,6 +59,7 @@ class _Play:
         self._story = story
         self._asked = Scene(cast, ASKED, "payment-provider", mute=False)
         self._mute = Scene(cast, MUTE, "old-bank", mute=True)
+        self._large = Scene(cast, LARGE, "payment-provider", mute=False)
         self._commands_failed: list[str] = []
 
     def acts(self) -> dict[str, Any]:
@@ -73,6 +75,8 @@ class _Play:
         self._asked_and_answered()
         self._killed(self._mute, "pays whatever it is sent, and cannot be asked")
         self._reviewed()
+        self._permitted()
+        self._undone()
         return self._compare()
 
     def _make_ledger(self) -> None:
@@ -131,15 +135,41 @@ class _Play:
         story.say(f"   worker {worker.pid} went on with the run, and it has ended\n")
         self._show(scene)
 
+    def _permitted(self) -> None:
+        story, scene = self._story, self._large
+        story.scene("A refund that a person has to permit first")
+        scene.ask_first(self._asked.address, self._asked.provider_pid)
+        story.say(f"   worker {scene.workers[-1]} answers {scene.case.name}: {scene.case.message}")
+        story.say("   a policy asks a person about more than 50; nothing was sent, and the run waits\n")
+        assert scene.approval_id is not None
+        self._run("approve", "grant", scene.approval_id, "--by", person(), "--comment", "the carrier lost it")
+        worker = scene.take_over()
+        scene.see_end(worker)
+        demand(scene.terminal == "success", f"the run of {scene.case.name} ended as {scene.terminal}")
+        story.say(
+            f"\n   worker {worker.pid} went on with the run, used the permission once, and it has ended"
+        )
+
+    def _undone(self) -> None:
+        story, scene = self._story, self._large
+        story.scene("The blender has come after all, so the refund is undone, on record")
+        reason = "the parcel was found"
+        words = ("repair", "start", scene.effect_id(), "--by", person(), "--reason", reason)
+        environment = {PROVIDER_VARIABLE: scene.address}
+        self._run(*words, "--app", "counterfoil.demo.agent", environment=environment)
+        story.say("\nNothing was overwritten: what was done and what undid it both stand.\n")
+        self._show(scene)
+
     def _compare(self) -> dict[str, Any]:
-        scenes = (self._asked, self._mute)
+        scenes = (self._asked, self._mute, self._large)
         self._story.scene("Both sides are compared, and the ledger is verified")
         with counterfoil.open(self._cast.ledger, read_only=True) as ledger:
             sides = [both_sides(ledger, scene.case, self._cast.book(scene.provider)) for scene in scenes]
         for scene, side in zip(scenes, sides, strict=True):
             self._say_sides(scene, side)
         self._run("verify")
-        ok = all(side.agree for side in sides) and not self._commands_failed
+        undone = [len(side.charges_booked) for side in sides]
+        ok = all(side.agree for side in sides) and undone == [0, 0, 1] and not self._commands_failed
         self._say_end(ok)
         return {
             "ok": ok,
@@ -154,15 +184,15 @@ class _Play:
     def _show(self, scene: Scene) -> None:
         self._run("show", scene.case.name)
 
-    def _run(self, *words: str) -> None:
+    def _run(self, *words: str, environment: Mapping[str, str] | None = None) -> None:
         """Run a command on the demo's ledger as a reader would; one that fails is a failure of the demo."""
-        if self._story.run(*words, "--ledger", self._cast.ledger) != 0:
+        if self._story.run(*words, "--ledger", self._cast.ledger, environment=environment) != 0:
             self._commands_failed.append(words[0])
 
     def _say_sides(self, scene: Scene, sides: Sides) -> None:
         rows = [
-            (f"book of {scene.provider}", sides.booked + sides.messages_booked),
-            ("ledger", sides.recorded + sides.messages_recorded),
+            (f"book of {scene.provider}", sides.booked + sides.messages_booked + sides.charges_booked),
+            ("ledger", sides.recorded + sides.messages_recorded + sides.charges_recorded),
         ]
         self._story.say(f"   {scene.case.name}: {AGREED if sides.agree else 'the two sides DIFFER'}")
         for name, found in rows:
@@ -177,13 +207,16 @@ class _Play:
             for words in (
                 ("show", self._asked.case.name, "--events"),
                 ("show", self._mute.case.name),
+                ("show", self._large.case.name),
                 ("ls", "effects"),
                 ("verify",),
             ):
                 say(f"   {typed(*words, '--ledger', self._cast.ledger)}")
         failed = "; ".join(f"`counterfoil {word}` failed" for word in self._commands_failed)
         say(
-            f"\nIn both cases, {AGREED}." if ok else f"\nThe demo FAILED. {failed or 'The two sides differ.'}"
+            f"\nIn all three cases, {AGREED}."
+            if ok
+            else f"\nThe demo FAILED. {failed or 'The two sides differ.'}"
         )
 
 
@@ -197,5 +230,6 @@ def _told(scene: Scene, sides: Sides) -> dict[str, Any]:
         "refund_was": scene.states,
         "review": scene.review_id,
         "settled_by": scene.settled_by,
+        "approval": scene.approval_id,
         **sides.to_json(),
     }

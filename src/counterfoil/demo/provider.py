@@ -21,7 +21,7 @@ HOLD_S_MAX: Final = 60.0
 
 BODY_BYTES_MAX: Final = 64 * 1024
 
-PREFIXES: Final = {"refunds": "re", "messages": "msg"}
+PREFIXES: Final = {"refunds": "re", "charges": "ch", "messages": "msg"}
 """What can be booked here, and how the provider's own ids of it begin."""
 
 
@@ -97,7 +97,7 @@ class Provider(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """``POST /refunds`` and ``/messages`` with a JSON body and an idempotency key; ``GET /refunds?key=…`` asks."""
+    """``POST /refunds``, ``/charges`` and ``/messages`` with a JSON body and an idempotency key; ``GET /refunds?key=…`` asks."""
 
     @property
     def provider(self) -> Provider:

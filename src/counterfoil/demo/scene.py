@@ -32,6 +32,7 @@ class Scene:
     states: list[str] = field(default_factory=list)
     review_id: str | None = None
     settled_by: str | None = None
+    approval_id: str | None = None
     terminal: str | None = None
 
     def open_provider(self) -> Player:
@@ -52,6 +53,22 @@ class Scene:
         status = worker.kill()
         demand(status == SIGKILLED, f"worker {worker.pid} ended with {status}, not by SIGKILL")
         self.see_state()
+
+    def ask_first(self, address: str, provider_pid: int) -> None:
+        """Start a worker beside a provider that runs already; the call needs a permission, so the run waits for it."""
+        self.address, self.provider_pid = address, provider_pid
+        worker = self.start()
+        left = worker.says("left")
+        demand(worker.end() == 0, f"worker {worker.pid} did not end well")
+        waits = left["waits_for"]
+        demand(len(waits) == 1 and waits[0].startswith("apr_"), f"{self.case.name} waits for {waits}")
+        self.approval_id = waits[0]
+
+    def effect_id(self) -> str:
+        """The refund's effect."""
+        with counterfoil.open(self.cast.ledger, read_only=True) as ledger:
+            rows = [row for row in ledger.effects(run_id=self.run_id) if row["tool"] == self.case.pays_with]
+        return str(rows[0]["effect_id"])
 
     def take_over(self) -> Player:
         """Start another worker on the same message, which must find its way into the same run."""

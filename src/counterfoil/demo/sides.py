@@ -34,37 +34,54 @@ class Sides:
     recorded: tuple[Done, ...]
     messages_booked: tuple[Done, ...]
     messages_recorded: tuple[Done, ...]
+    charges_booked: tuple[Done, ...] = ()
+    charges_recorded: tuple[Done, ...] = ()
 
     @property
     def agree(self) -> bool:
-        """Exactly one refund and one message on each side, and they are the same."""
+        """Exactly one refund and one message on each side, and these and what undid them are the same."""
         return (
             len(self.booked) == len(self.messages_booked) == 1
             and self.booked == self.recorded
             and self.messages_booked == self.messages_recorded
+            and self.charges_booked == self.charges_recorded
         )
 
     def to_json(self) -> dict[str, Any]:
         """For programs."""
         return {
             "agree": self.agree,
-            "provider": {"refunds": _all(self.booked), "messages": _all(self.messages_booked)},
-            "ledger": {"refunds": _all(self.recorded), "messages": _all(self.messages_recorded)},
+            "provider": {
+                "refunds": _all(self.booked),
+                "messages": _all(self.messages_booked),
+                "charges": _all(self.charges_booked),
+            },
+            "ledger": {
+                "refunds": _all(self.recorded),
+                "messages": _all(self.messages_recorded),
+                "charges": _all(self.charges_recorded),
+            },
         }
 
 
 def both_sides(ledger: counterfoil.Ledger, case: Case, book: Path) -> Sides:
     """Read both. The two share no code: one reads the provider's table, the other the chain of events."""
     return Sides(
-        booked=_booked(book, "refunds"),
+        booked=_booked(book, case, "refunds"),
         recorded=_recorded(ledger, case.name, case.pays_with),
-        messages_booked=_booked(book, "messages"),
+        messages_booked=_booked(book, case, "messages"),
         messages_recorded=_recorded(ledger, case.name, "message.send"),
+        charges_booked=_booked(book, case, "charges"),
+        charges_recorded=_recorded(ledger, case.name, "payment.charge"),
     )
 
 
-def _booked(book: Path, kind: str) -> tuple[Done, ...]:
-    return tuple(Done(row["key"], row["id"], row.get("amount", "")) for row in read_book(book, kind))
+def _booked(book: Path, case: Case, kind: str) -> tuple[Done, ...]:
+    return tuple(
+        Done(row["key"], row["id"], row.get("amount", ""))
+        for row in read_book(book, kind)
+        if row["order"] == case.order
+    )
 
 
 def _recorded(ledger: counterfoil.Ledger, conversation: str, tool: str) -> tuple[Done, ...]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -32,11 +33,14 @@ class Story:
         self._scenes += 1
         self.say(f"\n{self._scenes} · {title}\n")
 
-    def run(self, *words: str) -> int:
+    def run(self, *words: str, environment: Mapping[str, str] | None = None) -> int:
         """Run a command of ``counterfoil`` and show it as typed, with what it prints; its exit code."""
         self.say(f"$ {typed(*words)}")
         shown = subprocess.DEVNULL if self.quiet else None
-        return subprocess.run([*_RUN_PROGRAM, *words], check=False, stdout=shown, stderr=shown).returncode
+        given = {**os.environ, **(environment or {})}
+        return subprocess.run(
+            [*_RUN_PROGRAM, *words], check=False, stdout=shown, stderr=shown, env=given
+        ).returncode
 
     def countdown(self, why: str, left_s: Callable[[], float]) -> Callable[[], None]:
         """Says why there is a wait; what it returns is to be called every second, and counts down on a terminal."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 
 import counterfoil
-from counterfoil.demo.agent import AGENT, CASES, Case, work
+from counterfoil.demo.agent import AGENT, CASES, Case, policy, work
 from counterfoil.demo.provider import tell
 from counterfoil.errors import RunWaiting
 
@@ -38,7 +38,7 @@ def main() -> None:
     parser.add_argument("--ledger", required=True, help="the directory of the ledger")
     parser.add_argument("--case", choices=sorted(CASES), required=True, help="the case to work on")
     options = parser.parse_args()
-    with counterfoil.open(options.ledger) as ledger:
+    with counterfoil.open(options.ledger, policy=policy) as ledger:
         handle(ledger, CASES[options.case])
 
 

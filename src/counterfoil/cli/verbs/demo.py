@@ -19,8 +19,9 @@ from counterfoil.cli.options import face_options, pass_face
 def command(face: Face, directory: str | None, keep: bool) -> int:
     """Play a refund twice: a worker is killed after the provider took the money and before the answer.
 
-    Once the provider can be asked, once a person has to settle it. No network beyond this machine. Exit code 0 only
-    when provider and ledger agree on exactly one refund in each case.
+    Once the provider can be asked, once a person has to settle it. A third refund needs a permission first, and is undone
+    by a repair. No network beyond this machine. Exit code 0 only when provider and ledger agree on exactly one refund in
+    each case.
     """
     from counterfoil.demo import main
 
