@@ -7,6 +7,7 @@ import pytest
 import counterfoil
 from counterfoil.testing import crash
 from counterfoil.testing.provider import FakeProvider
+from tests.running import LEASE_MS, vanish
 
 
 class Turns(crash.Scenario):
@@ -53,6 +54,36 @@ class AsyncTurns(Turns):
         async with ledger.run("agent", conversation="case", message="please", dedupe="m1") as run:
             await run.aask(lambda request: "I refund it.", "please", name="acme-1")
             run.finish(self.refund("O-1"))
+
+
+class HeadsOfOthers(crash.Scenario):
+    """A worker keeps the head of a run that the next input ended."""
+
+    def prepare(self, world):
+        ledger = world.open()
+        vanish(ledger.run("agent", conversation="case", message="please", while_running="supersede"))
+        world.clock.advance(LEASE_MS + 1)
+        vanish(ledger.run("agent", conversation="case", message="please", while_running="supersede"))
+
+    def work(self, ledger):
+        ledger.keeps_turns = True
+        worker = ledger.worker(agents=False)
+        while worker.look():
+            pass
+
+    def check(self, world, ledger):
+        done = next(row for row in ledger.runs("case") if row["state"] == "finished")
+        (head,) = ledger.events("case", types=["turn.committed"])
+        turn = ledger.turn(done["run_id"])
+        assert (head.header.run_id, turn.head, turn.broken_at_seq) == (
+            done["run_id"],
+            turn.events[-1].hash,
+            None,
+        )
+
+
+def test_a_worker_that_dies_anywhere_leaves_one_head_for_a_run_that_another_ended():
+    assert len(crash.run_matrix(HeadsOfOthers)) >= 2
 
 
 @pytest.mark.parametrize("scenario", [Turns, AsyncTurns], ids=lambda kind: kind.__name__)

@@ -13,6 +13,7 @@ from counterfoil.cli.render.line import width as cells
 from counterfoil.journal import JournalSettings, TurnJournals, open_journal
 from tests.command import Shell, refunded
 from tests.journals import TURN, whole
+from tests.running import vanish
 from tests.scenarios.test_cli_hostile import HOSTILE, check_harmless
 
 
@@ -235,3 +236,42 @@ def test_an_event_edited_into_what_nobody_writes_is_named_and_shown(shell, place
     assert (done.code, done.lines[0]["brokenAtSeq"]) == (1, 1)
     assert shell("turn", "show", TURN, "--journal", place).code == 0
     assert shell("turns", "--journal", place).code == 0
+
+
+def test_heads_of_turns_are_kept_by_hand_and_by_a_worker_that_the_file_tells_to(shell, tmp_path):
+    refunded(shell, "a")
+    assert shell("turn", "keep", "--session", "nowhere").out == "· no head of a turn is due\n"
+    (info,) = shell("turns", "--json").lines
+    assert shell("turn", "keep", "--session", "a", "--json").json == {"turnId": info["turnId"]}
+    assert shell("turn", "keep").out == "· no head of a turn is due\n"
+    assert "is kept in the ledger" in shell("turn", "verify", info["turnId"]).out
+    refunded(shell, "b")
+    told = shell("worker", "--once", "--json")
+    assert '"turn"' not in told.out
+    (tmp_path / "counterfoil.toml").write_text("turns = true\n")
+    told = shell("worker", "--once", "--json")
+    assert [line["turn"]["done"] for line in told.lines if "turn" in line] == ["kept"]
+    assert "head of a turn kept" not in shell("worker", "--once").out
+
+
+def test_turns_that_nobody_is_at_are_given_up_by_hand(shell):
+    with shell.open() as ledger:
+        run_id = vanish(ledger.run("support", conversation="a", message="m"))
+    shell.clock.advance(40_000)
+    assert shell("turn", "abandon").out == "· no turn is left alone for so long\n"
+    done = shell("turn", "abandon", "--older-than", "30", "--json")
+    assert done.json == {"turnId": run_id.replace("run_", "trn_")}
+
+
+def test_content_that_is_gone_is_named_and_the_rest_of_the_turn_is_still_checked(shell):
+    with shell.open(turns=True) as ledger:
+        with ledger.run("support", conversation="a", message="m") as run:
+            run.finish("done")
+        accepted = next(ledger.events("a", types=["admission.accepted"]))
+        ledger.store.remove_content(accepted.stream_id, [(accepted.sequence, 0)], ground="rule")
+    done = shell("turn", "verify", run.id, width=200)
+    assert (done.code, "✓ intact as far as it can be read: content of events 0 (missing)" in done.out) == (
+        77,
+        True,
+    )
+    assert shell("turn", "show", run.id, "--json").json["unreadableSeqs"] == {"0": "missing"}

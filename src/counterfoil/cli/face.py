@@ -75,6 +75,7 @@ class Face:
             create=create,
             read_only=not write and not create,
             artifacts=self.config.artifacts,
+            turns=self.config.turns,
             clock=self.clock,
         )
 

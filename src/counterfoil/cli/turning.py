@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -32,13 +32,23 @@ def journal_option(function: F) -> F:
 
 @dataclass(frozen=True, slots=True)
 class FoundTurn:
-    """A turn with what checking it came to. ``head`` is where the chain ends; ``kept`` whether a ledger keeps it."""
+    """A turn with what checking it came to. ``head`` is where the chain ends; ``kept`` whether a ledger keeps it.
+
+    ``hidden`` are events whose content cannot be had; with ``compared`` all the others were compared with what is kept.
+    """
 
     events: list[TurnEvent]
     chain: Chain
     head: str | None
     kept: bool = False
     closed: str | None = None
+    hidden: Mapping[int, str] = field(default_factory=dict)
+    compared: bool = False
+
+    @property
+    def readable_apart(self) -> Mapping[int, str]:
+        """What is hidden, where everything else was checked all the same."""
+        return self.hidden if self.compared else {}
 
 
 @contextmanager
@@ -62,7 +72,7 @@ def find_turn(face: Face, turn_id: str, place: str | None) -> FoundTurn:
             turn = _turn_of(ledger, turn_id)
         head = turn.head or (turn.events[-1].hash if turn.events else None)
         events, kept, closed = turn.events, turn.head is not None, turn.closed
-        found = FoundTurn(events, turn.chain, head, kept, closed)
+        found = FoundTurn(events, turn.chain, head, kept, closed, turn.hidden, turn.checked)
     else:
         with opened_journal(face, place) as (reader, tenant):
             events, chain = reader.checked(tenant, turn_id)

@@ -13,7 +13,7 @@ from counterfoil.errors import ConfigInvalid, FileMissing
 
 FILE_NAME: Final = "counterfoil.toml"
 
-_MEMBERS: Final[dict[str, type]] = {"ledger": str, "app": str, "tenant": str, "artifacts": str}
+_MEMBERS: Final[dict[str, type]] = {"ledger": str, "app": str, "tenant": str, "artifacts": str, "turns": bool}
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,8 @@ class Config:
     """What the file says. ``path`` is the file, or None when there is none and everything is default.
 
     A relative ``ledger`` or ``artifacts`` is relative to the file. ``app`` is a module name such as ``shop.agents``.
-    ``artifacts`` is the directory where artifacts lie, if not in the ledger's own.
+    ``artifacts`` is the directory where artifacts lie, if not in the ledger's own. With ``turns`` commands that write
+    keep the heads of turns (``turn.committed``).
     """
 
     path: Path | None = None
@@ -29,6 +30,7 @@ class Config:
     app: str | None = None
     tenant: str = "default"
     artifacts: str | None = None
+    turns: bool = False
 
 
 def find_config(start: Path | None = None) -> Config:
@@ -57,7 +59,8 @@ def read_config(path: Path) -> Config:
     artifacts = members.get("artifacts")
     if artifacts is not None:
         artifacts = str(path.parent / Path(artifacts).expanduser())
-    return Config(path, ledger, members.get("app"), members.get("tenant", "default"), artifacts)
+    tenant, turns = members.get("tenant", "default"), members.get("turns", False)
+    return Config(path, ledger, members.get("app"), tenant, artifacts, turns)
 
 
 def load_app(config: Config) -> str | None:
@@ -108,5 +111,8 @@ def _check(path: Path, members: dict[str, Any]) -> None:
                 hint=f"it knows {', '.join(sorted(_MEMBERS))}",
                 member=name,
             )
-        if not isinstance(value, _MEMBERS[name]) or not value:
+        if _MEMBERS[name] is bool:
+            if not isinstance(value, bool):
+                raise ConfigInvalid(f"{name} in {path} must be true or false", member=name)
+        elif not isinstance(value, _MEMBERS[name]) or not value:
             raise ConfigInvalid(f"{name} in {path} must be text, and not empty", member=name)

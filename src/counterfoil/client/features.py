@@ -10,6 +10,7 @@ from counterfoil.effects.declaring import FEATURE as DECLARED
 from counterfoil.effects.lever import FEATURE as LEVER
 from counterfoil.effects.rows import FEATURE as EFFECTS
 from counterfoil.effects.shadow import FEATURE as SHADOW
+from counterfoil.journal.rows import FEATURE as TURNS
 from counterfoil.keys.rows import FEATURE as KEYS
 from counterfoil.repair.rows import FEATURE as REPAIR
 from counterfoil.runtime.rows import FEATURE as RUNTIME
@@ -25,6 +26,7 @@ FEATURES: Final[tuple[Feature, ...]] = (
     REPAIR,
     ARTIFACTS,
     KEYS,
+    TURNS,
 )
 
 TABLES: Final[tuple[TableSpec, ...]] = tuple(table for feature in FEATURES for table in feature.tables)

@@ -5,28 +5,34 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterfoil.client import reading
 from counterfoil.client.handle import Handle
 from counterfoil.client.ports import LedgerPorts
 from counterfoil.core.ids import is_id
-from counterfoil.errors import AccessError, InternalError, InvalidForm, TurnNotFound, WrongSequence
-from counterfoil.flow.drafting import Outsider
+from counterfoil.errors import InvalidForm, TurnNotFound
 from counterfoil.flow.drive import drive
-from counterfoil.flow.requests import Append, Entry, Events, Flow, HeadOf, Read, UnitDraft
+from counterfoil.flow.requests import Events
 from counterfoil.journal.chain import Chain
 from counterfoil.journal.contract import MAX_LIST
 from counterfoil.journal.event import OPEN, TurnEvent, TurnInfo
-from counterfoil.journal.fold import RunTurn, run_of_turn, status_of, turn_of_run
-from counterfoil.journal.run import place_of_run, run_turn, turn_abandoned, turn_kept
+from counterfoil.journal.fold import (
+    RunTurn,
+    run_of_turn,
+    stages_of,
+    status_of,
+    turn_of_run,
+)
+from counterfoil.journal.rows import TURNS
+from counterfoil.journal.source import TURN_TYPES, Source
+from counterfoil.runtime.recover import given_up
 from counterfoil.runtime.rows import RUNS
-from counterfoil.runtime.state import FINISHED, RUNNING
-from counterfoil.runtime.turn import SESSION
-from counterfoil.store.rows import Key, Row, RowIs
-from counterfoil.store.unit import Head, at
+from counterfoil.runtime.state import FINISHED
+from counterfoil.runtime.turn import abandon_turn, due_turns, keep_turn, session_of, turn_of_row
+from counterfoil.store.rows import Key, Row
 
 PAGE_ROWS: Final = 200
 
-ABANDONED: Final = "turn.abandoned"
+COUNTED_MAX: Final = 500
+"""Ledger events that are looked at to count those of one listed turn whose head is not kept."""
 
 
 class LedgerTurns:
@@ -101,7 +107,7 @@ class LedgerTurns:
             agent_id=str(row["agent"]),
             session_hash=self._session(str(row["stream_id"])),
             status=status_of(str(row["terminal"])) if finished else OPEN,
-            events=None,
+            events=self.count(row),
             attempts=1,
             began_at_ms=int(row["started_at_ms"] or 0),
             changed_at_ms=int(row["changed_at_ms"] or 0),
@@ -116,55 +122,23 @@ class LedgerTurns:
 
     def turn(self, row: Row) -> RunTurn:
         """The turn of a run, with what the ledger keeps of its head."""
-        return drive(self.flow(row), self._ports)
+        return drive(turn_of_row(self._ports, row), self._ports)[1]
 
-    def flow(self, row: Row) -> Flow[RunTurn]:
-        """As :meth:`turn`, for flows."""
-        place = yield from place_of_run(self._ports.tenant, row, self._session(str(row["stream_id"])))
-        return (yield from run_turn(place, row))
+    def count(self, row: Row) -> int | None:
+        """How many events the turn of a run has, from headers alone; None for one of more than :data:`COUNTED_MAX`."""
+        kept = self._ports.store.get(TURNS.name, (str(row["run_id"]),))
+        if kept is not None and kept["events"] is not None:
+            return int(kept["events"])
+        query = Events(str(row["stream_id"]), types=TURN_TYPES, run_id=str(row["run_id"]), limit=COUNTED_MAX)
+        events = list(self._ports.events(query))
+        if len(events) == COUNTED_MAX:
+            return None
+        return stages_of(map(Source.closed, events)) + (row["admission_id"] is not None)
 
     def _session(self, stream_id: str) -> str | None:
-        """The digest of a session, None where the key for it is not at hand."""
         if stream_id not in self._sessions:
-            try:
-                self._sessions[stream_id] = self._ports.index(SESSION, stream_id)
-            except (AccessError, InternalError):
-                # Without its key store a handle has never opened the index key.
-                self._sessions[stream_id] = None
+            self._sessions[stream_id] = session_of(self._ports, stream_id)
         return self._sessions[stream_id]
-
-    # ---- abandoned turns ----
-
-    def abandon(self, row: Row) -> Flow[str | None]:
-        """Record that nobody is at the turn of this run any more; its id, or None where that is said already."""
-        stream_id, run_id = str(row["stream_id"]), str(row["run_id"])
-        said = yield Read(Events(stream_id, types=frozenset({ABANDONED}), run_id=run_id, limit=1))
-        if said:
-            return None
-        place = yield from place_of_run(self._ports.tenant, row, self._session(stream_id))
-        turn = yield from run_turn(place, row)
-        outsider = Outsider(self._ports.new_id("evt"), self._ports.now_ms(), run_id)
-        guard = RowIs(RUNS, (run_id,), frozenset({RUNNING}), int(row["row_version"] or 1))
-        yield Append(UnitDraft((Entry(stream_id, (turn_abandoned(outsider, place, turn),)),), (guard,)))
-        return place.turn_id
-
-    # ---- heads of turns that ended by another's hand ----
-
-    def keep(self, row: Row) -> Flow[str | None]:
-        """Record the head of an ended turn; its id, or None where the ledger keeps all of it, or just moved."""
-        stream_id, run_id = str(row["stream_id"]), str(row["run_id"])
-        head: Head = yield Read(HeadOf(stream_id))
-        place = yield from place_of_run(self._ports.tenant, row, self._session(stream_id))
-        turn = yield from run_turn(place, row)
-        if not turn.events or turn.closed is not None or turn.kept_events == len(turn.events):
-            return None
-        outsider = Outsider(self._ports.new_id("evt"), self._ports.now_ms(), run_id)
-        draft = turn_kept(outsider, place, turn, str(row["terminal"]))
-        try:
-            yield Append(UnitDraft((Entry(stream_id, (draft,), at(head.sequence)),)))
-        except WrongSequence:
-            return None
-        return place.turn_id
 
 
 class Journaling(Handle):
@@ -204,25 +178,20 @@ class Journaling(Handle):
         self.check_writable()
         if older_than_s < 0:
             raise InvalidForm("older_than_s is a number of seconds", argument="older_than_s")
-        before_ms = self.ports.now_ms() - round(older_than_s * 1000)
-        abandoned: list[str] = []
-        for row in reading.table_rows(self.ports, RUNS, "by_state", (self.tenant, RUNNING), None):
-            old = int(row["changed_at_ms"] or 0) < before_ms
-            if old and not reading.is_held(self.ports, str(row["stream_id"])):
-                turn_id = drive(self.journal.abandon(row), self.ports)
-                abandoned += [] if turn_id is None else [turn_id]
-        return abandoned
+        told = [abandon_turn(self.ports, row) for row in given_up(self.ports, older_than_s)]
+        return [turn.turn_id for turn in told if turn is not None and turn.done == "abandoned"]
 
     def keep_turns(self, *, session: str | None = None) -> list[str]:
-        """Record the heads of ended turns that the ledger does not keep yet; their ids.
+        """Record the heads of ended turns that the ledger does not keep yet; their ids. Each turn has one head.
 
-        For runs that ended by another's hand (superseded, cancelled from outside, left by a worker that vanished),
-        that ended before heads were kept, or to which something came late. All conversations, unless one is named.
+        For runs that ended by another's hand (superseded, cancelled from outside, left by a worker that vanished) or
+        before heads were kept; a worker on a handle with ``turns=True`` does the same. They are found by an index.
+        All conversations, unless one is named.
         """
         self.check_writable()
         stream_id = None if session is None else self._find(session)
         if session is not None and stream_id is None:
             return []
-        ended = [row for row in self.journal.rows(stream_id) if row["state"] == FINISHED]
-        kept = [drive(self.journal.keep(row), self.ports) for row in reversed(ended)]
-        return [turn_id for turn_id in kept if turn_id is not None]
+        due = [row for row in due_turns(self.ports) if stream_id in (None, row["stream_id"])]
+        told = [keep_turn(self.ports, row) for row in due]
+        return [turn.turn_id for turn in told if turn is not None and turn.done == "kept"]

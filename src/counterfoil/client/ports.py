@@ -270,6 +270,10 @@ class LedgerPorts:
         """The key of one person in one stream, made and linked if new."""
         return self.keyring.subject_key(stream_id, subject)
 
+    def key_material(self, key_id: str) -> KeyMaterial:
+        """The material of a key by its id. Raises ``KeyMissing`` or ``KeyWithheld``."""
+        return self.keyring.material(key_id)
+
     def index(self, purpose: str, text: str) -> str:
         """The tenant's index value of a text from outside (FORMAT 3)."""
         return self.keyring.index(purpose, text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from counterfoil.client.handle import Handle
-from counterfoil.errors import NotFoundError, RunBusy, RunNotFound
+from counterfoil.errors import AgentNotFound, RunBusy, RunNotFound
 from counterfoil.flow.drive import drive
 from counterfoil.flow.event import Event
 from counterfoil.flow.requests import Events, Flow, Read
@@ -25,7 +25,7 @@ class Replaying(Handle):
 
         Answers of models and results of tools come from the record, nothing is called and nothing is recorded; at the
         first thing that the record does not hold the code is stopped. What the code does past the run (opening a file,
-        say) is done again. Raises ``RunNotFound``, ``RunBusy`` for a run that is still open, and ``NotFoundError``
+        say) is done again. Raises ``RunNotFound``, ``RunBusy`` for a run that is still open, and ``AgentNotFound``
         where its agent is not registered.
         """
         row = self.ports.store.get(RUNS, (run_id,))
@@ -36,9 +36,8 @@ class Replaying(Handle):
         name = str(row["agent"])
         agent = find_agent(name)
         if agent is None:
-            raise NotFoundError(
+            raise AgentNotFound(
                 f"agent {name} of run {run_id} is not registered here",
-                hint="name the module that registers it with counterfoil.agent as `app` in counterfoil.toml",
                 run_id=run_id,
                 agent=name,
             )

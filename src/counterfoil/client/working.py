@@ -46,12 +46,21 @@ class Working(Handle):
         """A worker on this handle: ``worker.work()`` goes on until ``worker.stop()``, ``worker.look()`` is one pass.
 
         It ends doubt whose time has come, makes due retries, and enters the runs of :func:`counterfoil.agent` again
-        unless ``agents`` is False. It looks every ``every_s`` seconds. ``tell`` hears of everything that happened.
+        unless ``agents`` is False. On a handle with ``turns=True`` it also keeps the heads of turns that ended by
+        another's hand, and gives up those that nobody has been at for a day. It looks every ``every_s`` seconds. ``tell`` hears of everything that happened.
         """
         self.check_writable()
         check_seconds("every_s", every_s, least="above 0")
         enter = self._enter if agents else None
-        return Worker(self.ports, self.owner, find_tool, enter=enter, every_s=every_s, tell=tell)
+        return Worker(
+            self.ports,
+            self.owner,
+            find_tool,
+            enter=enter,
+            every_s=every_s,
+            turns=self.keeps_turns,
+            tell=tell,
+        )
 
     def record_tools(self) -> list[str]:
         """Put the declared tools on record as they are now: what each schema digest stands for; those that were new.

@@ -242,9 +242,14 @@ _ROWS: Final[tuple[tuple[str, str, str], ...]] = (
     ("seal.published", _SEAL, "detail"),
     ("seal.failed", _SEAL, "detail"),
     (
+        "turn.checked",
+        "stage {guard,verify}, check name, outcome, side? {inbound,outbound,model}, found? n",
+        "reason",
+    ),
+    (
         "turn.committed",
         "turn_id id:trn, agent name, events n, status {completed,error,cancelled,refused}",
-        "head hash of the turn, session id",
+        "head hash of the turn, hash of each event, session digest, version of the fold",
     ),
     ("turn.abandoned", "turn_id id:trn, agent name, events n", "head hash of the turn"),
     ("lever.held", _LEVER, "reason"),

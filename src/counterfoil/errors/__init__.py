@@ -21,6 +21,7 @@ and structured ``fields`` that never hold content.
 from __future__ import annotations
 
 from counterfoil.errors.absences import (
+    AgentNotFound,
     ApprovalNotFound,
     ApproverRefused,
     ArtifactNotFound,
@@ -151,6 +152,7 @@ __all__ = [
     "AdmissionAbsorbed",
     "AdmissionConflict",
     "AdmissionRejected",
+    "AgentNotFound",
     "AnsweredAlready",
     "AppendTimeout",
     "ApprovalDenied",

@@ -72,6 +72,15 @@ class ToolNotFound(NotFoundError):
     default_hint = "name the module that declares it as `app` in counterfoil.toml"
 
 
+class AgentNotFound(NotFoundError):
+    """No agent of this name is registered in this process, so its code cannot be run here."""
+
+    code = "agent_not_found"
+    default_hint = (
+        "name the module that registers it with counterfoil.agent as `app` in counterfoil.toml, or import it"
+    )
+
+
 class FileMissing(NotFoundError):
     """A file named by the caller does not exist."""
 

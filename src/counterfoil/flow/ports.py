@@ -96,6 +96,10 @@ class Ports(Protocol):
         """The stream key's material, for keyed digests and tags (cached)."""
         ...
 
+    def key_material(self, key_id: str) -> KeyMaterial:
+        """The material of a key by its id, as headers name it (cached)."""
+        ...
+
     def index(self, purpose: str, text: str) -> str:
         """The tenant's index value of a text from outside (FORMAT 3); stands only in rows."""
         ...

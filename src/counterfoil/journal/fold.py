@@ -9,50 +9,17 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from counterfoil.core import canonical
-from counterfoil.core.event import Draft
-from counterfoil.core.forms import time_ms
 from counterfoil.core.turn import clean_summary
 from counterfoil.core.values import comparable
-from counterfoil.flow.event import Event
 from counterfoil.journal.chain import Chain
 from counterfoil.journal.digests import RESULT_DIGITS
 from counterfoil.journal.event import Stage, TurnEvent, TurnNote, linked
+from counterfoil.journal.source import READABLE, Source, about
 from counterfoil.journal.summary import Fields, Own, Value, summary
-
-TURN_TYPES: Final = frozenset(
-    {
-        "admission.accepted",
-        "approval.denied",
-        "approval.requested",
-        "decision.proposed",
-        "effect.intended",
-        "effect.late_observed",
-        "effect.observed",
-        "effect.settled",
-        "policy.evaluated",
-        "provider.failed",
-        "provider.requested",
-        "provider.responded",
-        "run.finished",
-        "step.finished",
-        "turn.committed",
-    }
-)
-"""What a turn is folded from, and where its head was kept."""
-
-WITH_CONTENT: Final = TURN_TYPES - {
-    "approval.denied",
-    "approval.requested",
-    "policy.evaluated",
-    "provider.failed",
-    "provider.requested",
-    "provider.responded",
-}
-"""Those whose content a digest is made of."""
 
 _STATUSES: Final[Mapping[str, str]] = {
     "success": "completed",
@@ -63,7 +30,11 @@ _STATUSES: Final[Mapping[str, str]] = {
     "policy_stop": "refused",
 }
 
-READABLE: Final = frozenset({"present", "none"})
+HASHED: Final = frozenset({"INTAKE", "TOOL_CALL", "COMMIT"})
+"""Stages with a payload hash or a digest of a result: what is made of content."""
+
+FOLD_VERSION: Final = 1
+"""Stands in ``turn.committed``: by another version's fold a head can neither be made again nor be found wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,41 +54,17 @@ class RunPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """A ledger event as the fold sees it, recorded or about to be."""
-
-    event_id: str
-    type: str
-    at_ms: int
-    data: Mapping[str, Any]
-    content: Mapping[str, Any] | None
-    state: str = "present"
-
-    @classmethod
-    def of_event(cls, event: Event) -> Source:
-        """A recorded event; its content is opened where a digest is made of it."""
-        at_ms = time_ms(event.header.occurred_at)
-        if event.type not in WITH_CONTENT or event.data.get("kind") in {"model", "code"}:
-            return cls(event.event_id, event.type, at_ms, event.data, None)
-        content = event.content_or_none()
-        return cls(event.event_id, event.type, at_ms, event.data, content, event.content_state)
-
-    @classmethod
-    def of_draft(cls, draft: Draft) -> Source:
-        """An event that is about to be recorded."""
-        content = draft.parts[0].value if draft.parts else {}
-        return cls(draft.event_id, draft.event_type, time_ms(draft.occurred_at), draft.data, content)
-
-
-@dataclass(frozen=True, slots=True)
 class RunTurn:
     """A turn folded from a ledger.
 
     ``head`` and ``kept`` are its hashes as ``turn.committed`` keeps them, if one does, when it had ``kept_events``. What
     came later, such as a late answer, follows behind them.
 
-    ``closed`` says which state hides content that digests were made of: with it the chain cannot be made again.
-    ``damaged_at_seq`` is the first event whose content is not what was written.
+    ``hidden`` says of which events the content that their digests were made of cannot be had, and why (erased, withheld,
+    missing, damaged). With ``kept`` every other event is checked all the same, for each stands on the kept hash of the one
+    before it. ``closed`` is the worst of these states, or that of the kept hashes themselves (``unknown``: another version
+    of the fold made them). ``damaged_at_seq`` is the first event whose content is not what was written.
+    ``person_key`` is the key that the message was sealed under, if that is a person's.
     """
 
     events: list[TurnEvent]
@@ -126,22 +73,31 @@ class RunTurn:
     kept: tuple[str, ...] | None = None
     closed: str | None = None
     damaged_at_seq: int | None = None
+    hidden: Mapping[int, str] = field(default_factory=dict)
+    person_key: str | None = None
 
     @property
     def broken_at_seq(self) -> int | None:
         """The first event that is damaged or differs from what was kept; None while all agree, or none was kept."""
         if self.damaged_at_seq is not None:
             return self.damaged_at_seq
-        if self.head is None or self.closed is not None:
+        if self.head is None:
             return None
         made = [event.hash for event in self.events]
         if self.kept is None:
+            if self.closed is not None:
+                return None
             last = self.kept_events - 1
             return None if made[last : last + 1] == [self.head] else max(0, min(last, len(made) - 1))
         for seq, (found, kept) in enumerate(zip(made, self.kept, strict=False)):
             if found != kept:
                 return seq
         return None if len(made) >= len(self.kept) else len(made)
+
+    @property
+    def checked(self) -> bool:
+        """Whether every event that can be read was compared with what was kept."""
+        return self.kept is not None or (self.head is not None and self.closed is None)
 
     @property
     def chain(self) -> Chain:
@@ -168,7 +124,15 @@ def fold_turn(place: RunPlace, sources: Iterable[Source]) -> RunTurn:
     fold = _Fold(place)
     for source in sources:
         fold.take(source)
-    return RunTurn(fold.events, fold.head, fold.kept_events, fold.kept, fold.closed, fold.damaged_at_seq)
+    return fold.turn()
+
+
+def stages_of(sources: Iterable[Source]) -> int:
+    """How many events the turn has, from headers alone."""
+    fold = _Fold(RunPlace("", f"run_{'0' * 26}", ""))
+    for source in sources:
+        fold.take(source)
+    return len(fold.made)
 
 
 @dataclass(slots=True)
@@ -176,17 +140,31 @@ class _Effect:
     tool: str
     arguments: str | None = None
     approval_id: str | None = None
+    hidden: str | None = None
+    """Why its arguments cannot be had."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    """One event of the turn before it is chained."""
+
+    source: Source
+    stage: Stage
+    fields: Fields
+    payload: str | None
+    hidden: str | None
 
 
 @dataclass(slots=True)
 class _Fold:
     place: RunPlace
-    events: list[TurnEvent] = field(default_factory=list)
+    made: list[_Stage] = field(default_factory=list)
     head: str | None = None
     kept_events: int = 0
     kept: tuple[str, ...] | None = None
     closed: str | None = None
     damaged_at_seq: int | None = None
+    person_key: str | None = None
     effects: dict[str, _Effect] = field(default_factory=dict)
     calls: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
@@ -196,38 +174,76 @@ class _Fold:
             return
         if source.state not in READABLE:
             self._note_unreadable(source)
+        self.person_key = self.person_key or source.person_key
         if source.type == "turn.committed":
             self._keep(source)
             return
         for stage, fields, payload in handle(self, source):
-            self._add(source, stage, fields, payload)
+            self.made.append(_Stage(source, stage, fields, payload, self._hidden(source, stage)))
 
-    def _add(self, source: Source, stage: Stage, fields: Fields, payload: str | None) -> None:
+    def turn(self) -> RunTurn:
+        """The events, chained. What cannot be made again stands under the hash that was kept of it."""
+        events: list[TurnEvent] = []
+        hidden = {seq: made.hidden for seq, made in enumerate(self.made) if made.hidden is not None}
+        for seq, made in enumerate(self.made):
+            last = (events[-1].seq, events[-1].hash) if events else None
+            event = linked(self._note(made), last)
+            if seq in hidden and self.kept is not None and seq < len(self.kept):
+                event = replace(event, hash=self.kept[seq])
+            events.append(event)
+        return RunTurn(
+            events,
+            self.head,
+            self.kept_events,
+            self.kept,
+            self.closed,
+            self.damaged_at_seq,
+            hidden,
+            self.person_key,
+        )
+
+    def _note(self, made: _Stage) -> TurnNote:
         place = self.place
-        note = TurnNote(
+        fields = made.fields
+        if made.stage == "INTAKE":
+            session = None if place.session_hash is None else Own(place.session_hash)
+            fields = {"session": session, **fields}
+        return TurnNote(
             place.tenant,
             place.turn_id,
             place.agent_id,
-            stage,
-            summary({**fields, "event": source.event_id}),
-            source.at_ms,
-            payload,
+            made.stage,
+            summary({**fields, "event": made.source.event_id}),
+            made.source.at_ms,
+            made.payload,
             place.session_hash,
         )
-        last = (self.events[-1].seq, self.events[-1].hash) if self.events else None
-        self.events.append(linked(note, last))
+
+    def _hidden(self, source: Source, stage: Stage) -> str | None:
+        if stage not in HASHED:
+            return None
+        if source.state not in READABLE:
+            return source.state
+        effect = self.effects.get(source.data.get("effect_id", ""))
+        return effect.hidden if effect is not None and stage == "TOOL_CALL" else None
 
     def _note_unreadable(self, source: Source) -> None:
         self.closed = self.closed or source.state
         if source.state == "damaged" and self.damaged_at_seq is None:
-            self.damaged_at_seq = len(self.events)
+            self.damaged_at_seq = len(self.made)
 
     def _keep(self, source: Source) -> None:
-        content = source.content or {}
-        head, hashes = content.get("head"), content.get("hashes")
+        content = about(source.content or {})
+        head, hashes, session = content.get("head"), content.get("hashes"), content.get("session")
+        if content.get("fold", FOLD_VERSION) != FOLD_VERSION:
+            self.closed = self.closed or "unknown"
+            return
         self.head = head if isinstance(head, str) else None
         self.kept_events = int(source.data["events"])
         self.kept = tuple(map(str, hashes)) if isinstance(hashes, list) else None
+        if isinstance(session, str):
+            # As it was when the head was kept: an import has another index key, and a keyless reader none.
+            self.place = replace(self.place, session_hash=session)
 
     def effect(self, source: Source) -> _Effect:
         return self.effects.setdefault(source.data["effect_id"], _Effect("unknown"))
@@ -238,13 +254,10 @@ _Handler = Callable[[_Fold, Source], _Made]
 
 
 def _intake(fold: _Fold, source: Source) -> _Made:
-    content = source.content or {}
-    about = content.get("about")
-    told = about if isinstance(about, Mapping) else content
     place = fold.place
-    session = None if place.session_hash is None else Own(place.session_hash)
-    fields: dict[str, Value] = {"session": session, "parent": place.parent, "run": place.run_id}
-    yield "INTAKE", fields, json_hash(told.get("message"))
+    # The session is put before these when the chain is made: the kept one is known only at the end.
+    fields: dict[str, Value] = {"parent": place.parent, "run": place.run_id}
+    yield "INTAKE", fields, json_hash(about(source.content or {}).get("message"))
 
 
 def _called(fold: _Fold, source: Source) -> _Made:
@@ -270,7 +283,10 @@ def _answered(fold: _Fold, source: Source) -> _Made:
 def _proposed(fold: _Fold, source: Source) -> _Made:
     effect = fold.effect(source)
     effect.tool = source.data["tool"]
-    effect.arguments = json_hash((source.content or {}).get("arguments"))
+    if source.state in READABLE:
+        effect.arguments, effect.hidden = json_hash((source.content or {}).get("arguments")), None
+    elif effect.arguments is None:
+        effect.hidden = source.state
     yield from ()
 
 
@@ -337,6 +353,20 @@ def _stepped(fold: _Fold, source: Source) -> _Made:
     yield "TOOL_CALL", fields, None
 
 
+def _checked(fold: _Fold, source: Source) -> _Made:
+    del fold
+    data = source.data
+    if data["stage"] == "guard":
+        yield (
+            "GUARD",
+            {"guard": _name(data["check"]), "outcome": data["outcome"], "side": data.get("side")},
+            None,
+        )
+    else:
+        fields: dict[str, Value] = {"check": _name(data["check"]), "outcome": data["outcome"]}
+        yield "VERIFY", fields | {"found": data.get("found")}, None
+
+
 def _finished(fold: _Fold, source: Source) -> _Made:
     del fold
     yield (
@@ -375,6 +405,7 @@ _HANDLERS: Final[Mapping[str, _Handler]] = {
     "effect.settled": _observed,
     "step.finished": _stepped,
     "run.finished": _finished,
+    "turn.checked": _checked,
     "turn.committed": _nothing,
 }
 

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
-from counterfoil.core.event import Draft
+from counterfoil.core.event import Draft, Part
 from counterfoil.core.ids import is_id
+from counterfoil.core.keyed import KeyMaterial
 from counterfoil.flow.drafting import Writes
 from counterfoil.flow.event import Event
 from counterfoil.flow.requests import Events, Flow, Read, RowOf
 from counterfoil.journal.fold import (
-    TURN_TYPES,
+    FOLD_VERSION,
     RunPlace,
     RunTurn,
-    Source,
     fold_turn,
     status_of,
     turn_of_run,
 )
+from counterfoil.journal.source import TURN_TYPES, Source
 from counterfoil.store.rows import Cell, Row
 
 HASHES_MAX: Final = 10_000
@@ -61,18 +63,18 @@ def _accepted(stream_id: str, admission_id: Cell) -> Flow[list[Event]]:
     return [event for event in found if event.type == "admission.accepted"]
 
 
-def turn_committed(by: Writes, tenant: str, session_hash: str | None, row: Row, ending: Draft) -> Flow[Draft]:
-    """The event that keeps the turn's head, to be recorded together with the ``run.finished`` that ends it."""
-    place = yield from place_of_run(tenant, row, session_hash)
-    turn = yield from run_turn(place, row, ending)
-    return turn_kept(by, place, turn, ending.data["terminal"], ending.event_id)
-
-
-def turn_kept(by: Writes, place: RunPlace, turn: RunTurn, terminal: str, cause: str | None = None) -> Draft:
-    """The event that keeps a turn's head.
+def turn_kept(
+    by: Writes,
+    place: RunPlace,
+    turn: RunTurn,
+    terminal: str,
+    key: KeyMaterial | None,
+    cause: str | None = None,
+) -> Draft:
+    """The event that keeps a turn's head; ``key`` is that of the person whom the message is about, if there is one.
 
     The head, and the hash of each event so that a difference can be named, are content: payload hashes can be guessed
-    (FORMAT 17).
+    (FORMAT 17). Where the message lies under a person's key they do too, for each hash stands on the message's.
     """
     status = status_of(terminal)
     data = {
@@ -81,13 +83,24 @@ def turn_kept(by: Writes, place: RunPlace, turn: RunTurn, terminal: str, cause: 
         "events": len(turn.events),
         "status": status if status in _WORDS else "error",
     }
-    content: dict[str, Any] = {"head": turn.events[-1].hash}
+    content: dict[str, Any] = {"head": turn.events[-1].hash, "fold": FOLD_VERSION}
+    if place.session_hash is not None:
+        content["session"] = place.session_hash
     if len(turn.events) <= HASHES_MAX:
         content["hashes"] = [event.hash for event in turn.events]
-    return by.draft("turn.committed", data, content, causation_event_id=cause)
+    return _sealed(by.draft("turn.committed", data, content, causation_event_id=cause), content, key)
 
 
-def turn_abandoned(by: Writes, place: RunPlace, turn: RunTurn) -> Draft:
+def turn_abandoned(by: Writes, place: RunPlace, turn: RunTurn, key: KeyMaterial | None) -> Draft:
     """The event that says that nobody is at a turn any more, with its head so far."""
     data = {"turn_id": place.turn_id, "agent": place.agent_id, "events": len(turn.events)}
-    return by.draft("turn.abandoned", data, {"head": turn.events[-1].hash} if turn.events else None)
+    if not turn.events or turn.closed is not None:
+        return by.draft("turn.abandoned", data)
+    content = {"head": turn.events[-1].hash}
+    return _sealed(by.draft("turn.abandoned", data, content), content, key)
+
+
+def _sealed(draft: Draft, content: Mapping[str, Any], key: KeyMaterial | None) -> Draft:
+    if key is not None:
+        draft.parts = (Part({"about": {"$part": 1}}), Part(content, key=key))
+    return draft

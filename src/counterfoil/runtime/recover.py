@@ -134,6 +134,12 @@ def open_runs(ports: Ports) -> Iterator[Row]:
             yield row
 
 
+def given_up(ports: Ports, older_than_s: float) -> Iterator[Row]:
+    """Open runs to which nothing came for so long."""
+    before_ms = ports.now_ms() - round(older_than_s * 1000)
+    return (row for row in open_runs(ports) if int(row["changed_at_ms"] or 0) < before_ms)
+
+
 def run_pages(ports: Ports, state: str) -> Iterator[Row]:
     """Rows of the tenant's runs in one state, a page in memory at a time."""
     # The columns of the index, then those of the key, although they are the same here.

@@ -11,6 +11,7 @@ from typing import Any, ParamSpec, Self, TypeVar, Unpack, cast, overload
 
 from counterfoil.artifacts.handle import Artifact, serving
 from counterfoil.artifacts.keep import Given, How, keep_flow, wanted
+from counterfoil.core.catalogue import Registry
 from counterfoil.core.values import from_json, to_json
 from counterfoil.effects.decisions import Constrained, Decisions
 from counterfoil.effects.handle import Handle
@@ -28,6 +29,7 @@ from counterfoil.runtime import inputs
 from counterfoil.runtime.admit import Entered, enter
 from counterfoil.runtime.ask import ask_flow, question
 from counterfoil.runtime.block import Ending, Outcome, RunHost, leave, leave_async, make_scope
+from counterfoil.runtime.checking import Checking
 from counterfoil.runtime.decide import CHOSEN_TERMINALS
 from counterfoil.runtime.facts import message_flow, record_flow
 from counterfoil.runtime.model import Model, Response
@@ -40,7 +42,7 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
-class Run:
+class Run(Checking):
     """One agent execution in one conversation, made by ``ledger.run(...)`` and used as a ``with`` block.
 
     Running the same code again with the same dedupe key resumes: steps, responses and effects are handed out from
@@ -337,6 +339,9 @@ class Run:
 
     async def _adrive(self, flow: Flow[T]) -> T:
         return await adrive(flow, self._host.ports)
+
+    def _event_types(self) -> Registry:
+        return self._host.registry
 
     def _read_inputs(self) -> list[dict[str, Any]]:
         return self._drive(inputs.read_inputs(self._open_scope()))

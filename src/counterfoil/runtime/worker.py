@@ -11,10 +11,20 @@ from counterfoil.approvals.expire import expire_approval, lapsed_rows
 from counterfoil.errors import AccessError, InputError, IntegrityError
 from counterfoil.flow.drive import drive
 from counterfoil.flow.ports import Ports
+from counterfoil.journal.rows import TURNS
 from counterfoil.runtime.agents import Agent, find_agent
 from counterfoil.runtime.ready import ReadyRun, ready_runs
-from counterfoil.runtime.recover import EffectReport, FindTool, doubt_due, end_doubt, make_retry, retry_rows
-from counterfoil.store.rows import Row
+from counterfoil.runtime.recover import (
+    EffectReport,
+    FindTool,
+    doubt_due,
+    end_doubt,
+    given_up,
+    make_retry,
+    retry_rows,
+)
+from counterfoil.runtime.turn import TurnKept, abandon_turn, due_turns, keep_turn
+from counterfoil.store.rows import Key, Row
 
 STEP_S: Final = 0.5
 """Longest sleep in one piece: how long a worker that was told to stop takes to notice, at most."""
@@ -28,6 +38,16 @@ PAUSE_MS_MAX: Final = 300_000
 
 REMEMBERED_MAX: Final = 10_000
 """Things that came to nothing whose pauses are remembered; the longest untouched are forgotten first."""
+
+
+KEPT_MAX: Final = 200
+"""Turns whose head is due that one pass looks at; the next pass goes on behind them."""
+
+ABANDONED_AFTER_S: Final = 86_400.0
+"""How long nothing came to a turn whose worker is gone, before a worker that keeps heads gives it up."""
+
+GIVE_UP_EVERY_MS: Final = 60_000
+"""How often a worker looks for such turns: it goes through all open runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +78,7 @@ class Lapsed:
     why: str = ""
 
 
-Happening = EffectReport | Lapsed | Entry
+Happening = EffectReport | Lapsed | Entry | TurnKept
 Enter = Callable[[ReadyRun, Agent], Entry]
 
 
@@ -78,6 +98,7 @@ class Worker:
         *,
         enter: Enter | None = None,
         every_s: float = 1.0,
+        turns: bool = False,
         tell: Callable[[Happening], None] = lambda _: None,
     ) -> None:
         self._ports = ports
@@ -85,6 +106,9 @@ class Worker:
         self._find_tool = find_tool
         self._enter = enter
         self._every_s = every_s
+        self._turns = turns
+        self._turns_after: Key | None = None
+        self._give_up_at_ms = 0
         self._tell = tell
         self._pauses = Pauses()
         self._stopping = False
@@ -123,6 +147,9 @@ class Worker:
         yield from self._approvals()
         if self._enter is not None:
             yield from self._runs(self._enter)
+        if self._turns:
+            yield from self._heads()
+            yield from self._given_up()
 
     def _retries(self) -> Iterator[Row]:
         now_ms = self._ports.now_ms()
@@ -176,6 +203,37 @@ class Worker:
                 # Also one that waits again: what it waits for may be over the next moment, and bring it nowhere.
                 self._pauses.begin(run.run_id, self._ports.now_ms(), grows=_came_to_nothing(entry))
             yield entry
+
+    def _heads(self) -> Iterator[TurnKept]:
+        """Heads of turns that ended by another's hand, a bounded number in each pass."""
+        looked = 0
+        for row in due_turns(self._ports, self._turns_after):
+            if self._stopping or looked == KEPT_MAX:
+                return
+            looked += 1
+            self._turns_after = TURNS.place_in("by_state", row)
+            name = f"turn {row['run_id']!s}"
+            if self._pauses.rests(name, self._ports.now_ms()):
+                continue
+            kept = keep_turn(self._ports, row)
+            if kept is not None:
+                if kept.done == "left":
+                    self._pauses.begin(name, self._ports.now_ms())
+                yield kept
+        self._turns_after = None
+
+    def _given_up(self) -> Iterator[TurnKept]:
+        """Turns that nobody is at any more. What a pass does not come to is found again by the next."""
+        now_ms = self._ports.now_ms()
+        if now_ms < self._give_up_at_ms:
+            return
+        self._give_up_at_ms = now_ms + GIVE_UP_EVERY_MS
+        for row in given_up(self._ports, ABANDONED_AFTER_S):
+            if self._stopping:
+                return
+            abandoned = abandon_turn(self._ports, row)
+            if abandoned is not None:
+                yield abandoned
 
     def _sleep(self, seconds: float) -> None:
         left_s = seconds

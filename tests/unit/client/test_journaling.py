@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from contextlib import closing, suppress
+from dataclasses import replace
 
 import pytest
 
@@ -13,7 +14,8 @@ from counterfoil.errors import ApprovalDenied, ModelFailed, PolicyDenied, TurnNo
 from counterfoil.journal import check_chain
 from counterfoil.journal.answers import session_answer, turn_answer
 from counterfoil.journal.digests import payload_hash
-from counterfoil.journal.fold import RunPlace, Source, fold_turn, run_of_turn, turn_of_run
+from counterfoil.journal.fold import RunPlace, fold_turn, run_of_turn, turn_of_run
+from counterfoil.journal.source import Source
 from counterfoil.testing.manual import ManualClock
 from counterfoil.testing.truth import check_truth
 from tests.approving import Shop, policy
@@ -243,6 +245,7 @@ def test_content_that_is_gone_is_said_and_not_taken_for_damage(ledger):
     ]
     turn = fold_turn(place, erased)
     assert (turn.closed, turn.broken_at_seq, turn.events[0].payload_hash) == ("erased", None, None)
+    assert (turn.hidden, turn.checked, turn.events[0].hash) == ({0: "erased"}, True, turn.kept[0])
 
 
 def test_a_ledger_with_heads_verifies(ledger):
@@ -327,4 +330,6 @@ def test_the_head_of_a_turn_too_long_for_all_its_hashes_is_checked_alone(ledger,
     assert (turn.kept, turn.kept_events, turn.broken_at_seq) == (None, 3, None)
     place = RunPlace("default", run.id, "support", None)
     sources = [Source.of_event(event) for event in ledger.events("case")]
-    assert fold_turn(place, sources).broken_at_seq == 2
+    assert fold_turn(place, sources).broken_at_seq is None
+    moved = [replace(each, at_ms=each.at_ms + (each.type == "admission.accepted")) for each in sources]
+    assert fold_turn(place, moved).broken_at_seq == 2

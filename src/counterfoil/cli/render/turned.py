@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 from counterfoil.cli.render.line import Line, Span, Style, cut, wrap, wrap_spans
@@ -16,6 +17,9 @@ _STAGE_CELLS: Final = 10
 _INDENT: Final = 28
 _BESIDE_MIN: Final = 30
 """Cells that a summary needs beside its stage; with fewer it stands below."""
+
+HIDDEN_SHOWN: Final = 8
+"""Events that cannot be read which are named one by one."""
 
 _NARROW_INDENT: Final = 6
 _NOISE: Final = ("session=", "run=", "event=")
@@ -70,7 +74,12 @@ def empty_lines(option: str) -> list[Line]:
 
 
 def turn_page(
-    events: Sequence[TurnEvent], chain: Chain, width: int, *, closed: str | None = None
+    events: Sequence[TurnEvent],
+    chain: Chain,
+    width: int,
+    *,
+    closed: str | None = None,
+    hidden: Mapping[int, str] = MappingProxyType({}),
 ) -> list[Line]:
     """A turn stage by stage, and whether it is as it was written."""
     info = info_of(events)
@@ -85,7 +94,7 @@ def turn_page(
     lines = [*heading, Line(Span(told, "quiet")), Line()]
     for event in events:
         lines += _event_lines(event, width, broken=event.seq == chain.broken_at_seq)
-    return [*lines, Line(), *chain_lines(chain, width, closed=closed)]
+    return [*lines, Line(), *chain_lines(chain, width, closed=closed, hidden=hidden)]
 
 
 def _event_lines(event: TurnEvent, width: int, *, broken: bool) -> Iterator[Line]:
@@ -107,10 +116,29 @@ def _event_lines(event: TurnEvent, width: int, *, broken: bool) -> Iterator[Line
     yield from (Line(" " * indent + piece) for piece in pieces if piece)
 
 
-def chain_lines(chain: Chain, width: int, *, closed: str | None = None) -> Iterator[Line]:
-    """What is broken first, then what is proven, then what is not."""
+def chain_lines(
+    chain: Chain,
+    width: int,
+    *,
+    closed: str | None = None,
+    hidden: Mapping[int, str] = MappingProxyType({}),
+) -> Iterator[Line]:
+    """What is broken first, then what is proven, then what is not; ``hidden`` could not be read, all else was checked."""
     if not chain.intact:
         told = [Span(f"✗ broken at event {chain.broken_at_seq}", "failure"), Span(f": {marked(chain.what)}")]
+    elif hidden:
+        which = ", ".join(f"{seq} ({marked(state)})" for seq, state in list(hidden.items())[:HIDDEN_SHOWN])
+        more = f" and {len(hidden) - HIDDEN_SHOWN} more" if len(hidden) > HIDDEN_SHOWN else ""
+        told = [
+            Span("✓ intact", "good"),
+            Span(f" as far as it can be read: content of events {which}{more} cannot be had;"),
+            Span(" every other event was compared with the hash that the ledger keeps of it", "quiet"),
+        ]
+    elif closed == "unknown":
+        told = [
+            Span("· its head was kept by another version, which this one cannot make again;"),
+            Span(" counterfoil verify checks the events", "quiet"),
+        ]
     elif closed is not None:
         told = [
             Span(

@@ -8,6 +8,7 @@ from typing import Final
 from counterfoil.cli.render.line import Line, Span, Style, wrap
 from counterfoil.cli.render.marks import marked
 from counterfoil.cli.render.recovered import effect_lines
+from counterfoil.runtime.turn import TurnKept
 from counterfoil.runtime.worker import Entry, Happening, Lapsed
 
 _ENTERED: Final[Mapping[str, tuple[str, Style, str]]] = {
@@ -48,7 +49,18 @@ def happened_lines(happened: Happening, width: int, option: str) -> list[Line]:
             lines = [Line("! approval left open", words, Span(happened.approval_id, "quiet"))]
             return lines + [Line("    ", piece) for piece in wrap(marked(happened.why), width - 4)]
         return [Line(Span("× approval expired", "quiet"), words, Span(happened.approval_id, "quiet"))]
+    if isinstance(happened, TurnKept):
+        return turn_kept_lines(happened, width)
     return list(effect_lines(happened, width, option))
+
+
+def turn_kept_lines(turn: TurnKept, width: int) -> list[Line]:
+    """What became of a turn whose head was due, or that nobody was at any more."""
+    if turn.done == "left":
+        lines = [Line("! head of a turn not kept  ", Span(turn.turn_id, "quiet"))]
+        return lines + [Line("    ", piece) for piece in wrap(marked(turn.why), width - 4)]
+    word = "head of a turn kept" if turn.done == "kept" else "turn given up: nobody is at it"
+    return [Line(Span(f"· {word}  ", "quiet"), Span(turn.turn_id, "quiet"))]
 
 
 def _entry_lines(entry: Entry, width: int) -> list[Line]:

@@ -19,6 +19,7 @@ from counterfoil.cli.signals import told_to_stop
 from counterfoil.effects.registry import tools
 from counterfoil.runtime.agents import agents
 from counterfoil.runtime.recover import EffectReport
+from counterfoil.runtime.turn import TurnKept
 from counterfoil.runtime.worker import Entry, Happening, Lapsed
 
 EVERY = click.option(
@@ -84,6 +85,8 @@ def _json(happened: Happening) -> dict[str, Any]:
         return {"effect": effect_report_json(happened)}
     if isinstance(happened, Lapsed):
         return {"approval": {name: getattr(happened, name) for name in happened.__slots__}}
+    if isinstance(happened, TurnKept):
+        return {"turn": {name: getattr(happened, name) for name in happened.__slots__}}
     return {"run": dict(_entry(happened))}
 
 
