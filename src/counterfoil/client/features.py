@@ -14,10 +14,12 @@ from counterfoil.journal.rows import FEATURE as TURNS
 from counterfoil.keys.rows import FEATURE as KEYS
 from counterfoil.repair.rows import FEATURE as REPAIR
 from counterfoil.runtime.rows import FEATURE as RUNTIME
+from counterfoil.runtime.slots.rows import FEATURE as SLOTS
 from counterfoil.store.rows import Feature, TableSpec
 
 FEATURES: Final[tuple[Feature, ...]] = (
     RUNTIME,
+    SLOTS,
     EFFECTS,
     DECLARED,
     LEVER,

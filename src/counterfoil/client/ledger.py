@@ -23,6 +23,7 @@ from counterfoil.client.reconciling import Reconciling
 from counterfoil.client.repairing import Repairing
 from counterfoil.client.replaying import Replaying
 from counterfoil.client.reviewing import Reviewing
+from counterfoil.client.stating import Stating
 from counterfoil.client.stopping import Stopping
 from counterfoil.client.working import Working
 from counterfoil.core.fields import FieldForm
@@ -111,6 +112,7 @@ class Ledger(
     Repairing,
     Replaying,
     Reviewing,
+    Stating,
     Stopping,
     Working,
 ):

@@ -84,6 +84,7 @@ from counterfoil.errors.conflicts import (
     RunEnded,
     RunStopped,
     SettledAlready,
+    SlotMoved,
     StreamExists,
     WrongSequence,
 )
@@ -239,6 +240,7 @@ __all__ = [
     "SchemaTooNew",
     "SchemaUnknown",
     "SettledAlready",
+    "SlotMoved",
     "StepFailed",
     "StoreBusy",
     "StoreClosed",

@@ -141,3 +141,10 @@ class RepairUnsettled(ConflictError):
     """The repair cannot be closed: a compensation of it has no outcome yet, or its run is open."""
 
     code = "repair_unsettled"
+
+
+class SlotMoved(ConflictError):
+    """Another run has changed the state slot since this run looked at it. Field ``slot``; nothing was recorded."""
+
+    code = "slot_moved"
+    default_hint = "call run.state.refresh(), look at the slot and decide again"

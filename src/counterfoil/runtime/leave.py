@@ -24,6 +24,7 @@ from counterfoil.errors import (
     PolicyDenied,
     RunCancelled,
     RunSuspended,
+    SlotMoved,
     StoreError,
     WrongSequence,
 )
@@ -92,7 +93,7 @@ def terminal_of(error: BaseException) -> str:
             return "provider_failure"
         case PolicyDenied() | ApprovalDenied() | ApprovalMismatched():
             return "policy_stop"
-        case WrongSequence() | GuardFailed() | EventIdReused() | PartialDuplicate():
+        case WrongSequence() | GuardFailed() | EventIdReused() | PartialDuplicate() | SlotMoved():
             return "storage_conflict"
         case BaseExceptionGroup():
             found = {terminal_of(inner) for inner in error.exceptions}

@@ -19,27 +19,34 @@ from counterfoil.flow.requests import EventsById, Flow, Read
 COUNTED_TYPES = frozenset({"step.finished", "provider.responded"})
 """What the counts of ``run.finished`` are made of."""
 
-ENTRY_TYPES = COUNTED_TYPES | frozenset(
-    {
-        "provider.failed",
-        "run.claimed",
-        "run.cancel_requested",
-        "run.finished",
-        "decision.proposed",
-        "policy.evaluated",
-        "approval.requested",
-        "approval.expired",
-        "approval.mismatched",
-        "effect.intended",
-        "effect.observed",
-        "effect.late_observed",
-        "effect.looked_up",
-        "effect.review_requested",
-        "effect.settled",
-        "effect.contradicted",
-        "effect.repeated",
-        "retry.decided",
-    }
+NOTED_TYPES = frozenset({"state.set", "state.cleared"})
+"""Units that are one event: recording it is all there is to do."""
+
+ENTRY_TYPES = (
+    COUNTED_TYPES
+    | NOTED_TYPES
+    | frozenset(
+        {
+            "provider.failed",
+            "run.claimed",
+            "run.cancel_requested",
+            "run.finished",
+            "decision.proposed",
+            "policy.evaluated",
+            "approval.requested",
+            "approval.expired",
+            "approval.mismatched",
+            "effect.intended",
+            "effect.observed",
+            "effect.late_observed",
+            "effect.looked_up",
+            "effect.review_requested",
+            "effect.settled",
+            "effect.contradicted",
+            "effect.repeated",
+            "retry.decided",
+        }
+    )
 )
 """What a run is given of its own past when it is entered again: results, and everything about its effects.
 
@@ -174,11 +181,18 @@ class Record:
             self.tally.add(event_type, data)
             if data["outcome"] != "cancelled" and data["kind"] != "tool":
                 self._finished[data["memo"]] = event
+        elif event_type in NOTED_TYPES:
+            # What is done by being recorded has an id made of its identity, and no memo.
+            self._finished[event.event_id] = event
         elif event_type in ("provider.responded", "provider.failed"):
             if event_type == "provider.responded":
                 self.tally.add(event_type, event.data)
             if event.header.step_id is not None:
                 self._of_step[event.header.step_id] = event
+
+    def recorded(self, identity: Identity) -> Event | None:
+        """As :meth:`take`, and it stays to be handed out."""
+        return self._finished.get(identity.memo)
 
     def take(self, identity: Identity) -> Event | None:
         """The recorded end of this unit, to be handed out once; None at the frontier."""
@@ -210,14 +224,18 @@ class Record:
         Raises :class:`Divergence`, and parks the run, when the record holds another unit in this place; raises
         ``RunClosed`` when the run has ended.
         """
-        self._scope.frontier(f"{identity.kind} step {identity.name}")
-        if self._untaken and in_main_lane():
-            self._refuse_other(identity)
+        self.live(identity)
         begun = self._begun.get(identity.memo, Begun())
         # A run that just began has begun nothing before.
         if begun.attempts == 0 and self._scope.history:
             begun = yield from self._recorded_attempts(identity.memo)
         return begun
+
+    def live(self, identity: Identity) -> None:
+        """As :meth:`frontier`, for what is no step and has no attempts. Raises the same."""
+        self._scope.frontier(f"{identity.kind} {'' if identity.kind == 'state' else 'step '}{identity.name}")
+        if self._untaken and in_main_lane():
+            self._refuse_other(identity)
 
     def _recorded_attempts(self, memo: str) -> Flow[Begun]:
         begun, first = Begun(), 1
@@ -236,7 +254,7 @@ class Record:
         with self._lock:
             untaken = list(self._untaken.items())
         for memo, event in untaken:
-            content = event.content_or_none() or {}
+            content = event.outline_or_none() or {}
             if content.get("lane") != "main":
                 with self._lock:
                     self._untaken.pop(memo, None)
@@ -245,17 +263,25 @@ class Record:
 
 
 def _divergence(scope: RunScope, recorded: Event, found: Identity) -> Divergence:
-    data = recorded.data
+    kind, name, memo = _told_of(recorded)
     return Divergence(
-        f"run {scope.run_id} resumes from a record that has {data['kind']} step {data['name']} (sequence "
+        f"run {scope.run_id} resumes from a record that has {kind} step {name} (sequence "
         f"{recorded.sequence}) where the code now asks for {found.kind} step {found.name} with other arguments or "
         "in another order",
         hint="run the code that made the record, or start anew under another dedupe key",
         run_id=scope.run_id,
         sequence=recorded.sequence,
-        recorded={"kind": data["kind"], "name": data["name"], "memo": data["memo"]},
+        recorded={"kind": kind, "name": name, "memo": memo},
         found={"kind": found.kind, "name": found.name, "memo": found.memo},
     )
+
+
+def _told_of(recorded: Event) -> tuple[str, str, str]:
+    """Kind, name and memo of a recorded unit; one that is a single event is called by its type."""
+    data = recorded.data
+    if recorded.type in NOTED_TYPES:
+        return recorded.type, str(data.get("slot", recorded.type)), recorded.event_id
+    return data["kind"], data["name"], data["memo"]
 
 
 def attempt_event_id(scope: RunScope, memo: str, number: int) -> str:

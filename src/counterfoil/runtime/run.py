@@ -34,6 +34,7 @@ from counterfoil.runtime.decide import CHOSEN_TERMINALS
 from counterfoil.runtime.facts import message_flow, record_flow
 from counterfoil.runtime.model import Model, Response
 from counterfoil.runtime.shutdown import WATCH
+from counterfoil.runtime.slots.facade import State
 from counterfoil.runtime.spec import RunSpec
 from counterfoil.runtime.step import check_callable, is_async, step_flow
 
@@ -271,6 +272,11 @@ class Run(Checking):
         scope = self._open_scope()
         found = await self._adrive(step_flow(scope, inputs.STEP_NAME, self._read_inputs, (), {}))
         return self._noted(scope, found)
+
+    @property
+    def state(self) -> State:
+        """The state slots of the conversation: named values that outlive the run, read and set by name."""
+        return State(self._open_scope, self._drive, self._adrive)
 
     def finish(self, output: Any = None, *, terminal: str = "success") -> None:
         """Say what the run came to; recorded when the block ends.
