@@ -192,9 +192,10 @@ class Keeping(Handle):
     @property
     def artifacts(self) -> Artifacts:
         """Artifacts: list, find, read and check them, and keep some outside a run."""
-        return Artifacts(self, self._stream_named)
+        return Artifacts(self, self.stream_named)
 
-    def _stream_named(self, name: str) -> str:
+    def stream_named(self, name: str) -> str:
+        """Stream id of a conversation by its name or its own id. Raises StreamNotFound."""
         found = self._find(name)
         if found is None:
             raise StreamNotFound(

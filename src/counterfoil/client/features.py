@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from counterfoil.access.rows import FEATURE as ACCESS
 from counterfoil.approvals.rows import FEATURE as APPROVALS
 from counterfoil.artifacts.rows import FEATURE as ARTIFACTS
 from counterfoil.effects.declaring import FEATURE as DECLARED
@@ -29,6 +30,7 @@ FEATURES: Final[tuple[Feature, ...]] = (
     ARTIFACTS,
     KEYS,
     TURNS,
+    ACCESS,
 )
 
 TABLES: Final[tuple[TableSpec, ...]] = tuple(table for feature in FEATURES for table in feature.tables)

@@ -7,10 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from counterfoil.abc import ArtifactStore, Clock, Ids, KeyProvider, Policy
+from counterfoil.abc import ArtifactStore, Authorizer, Clock, Ids, KeyProvider, Policy
 from counterfoil.client import reading, rebuilding
+from counterfoil.client.access import Accessing
 from counterfoil.client.approving import Approving
-from counterfoil.client.artifacts import Keeping, place_of
+from counterfoil.client.artifacts import place_of
 from counterfoil.client.clock import SystemClock
 from counterfoil.client.doctoring import Doctoring
 from counterfoil.client.features import TABLES
@@ -65,6 +66,7 @@ def open(
     content: ContentMode | None = None,
     keys: KeyProvider | None = None,
     policy: Policy | None = None,
+    authorizer: Authorizer | None = None,
     artifacts: str | Path | ArtifactStore | None = None,
     turns: bool = False,
     clock: Clock | None = None,
@@ -73,7 +75,7 @@ def open(
     """Open the ledger in a directory; one that is not there is made, unless ``create`` is False.
 
     ``content`` is ``sealed`` (encrypted, the default) or ``clear`` for a new ledger, and checked against an old one.
-    ``policy`` judges every effect of this handle's runs. ``keys`` holds the key-encryption keys in place of files in
+    ``policy`` judges every effect of this handle's runs, ``authorizer`` what is shown in :meth:`Ledger.reading`. ``keys`` holds the key-encryption keys in place of files in
     ``kek/``. ``artifacts`` says where artifacts lie if not in the ledger's directory: a directory, or a store. Without
     ``keys.db`` the ledger opens for reading headers only. ``turns`` keeps the head of each run's turn in the ledger
     (``turn.committed``). ``":memory:"`` is a ledger that ends with its handle.
@@ -95,6 +97,7 @@ def open(
     try:
         ledger = Ledger(parts, tenant=tenant, content=content, policy=policy, clock=clock, ids=ids)
         ledger.keeps_turns = turns
+        ledger.authorizer = authorizer
     except BaseException:
         parts.store.close()
         parts.key_store.close()
@@ -103,10 +106,10 @@ def open(
 
 
 class Ledger(
+    Accessing,
     Approving,
     Doctoring,
     Journaling,
-    Keeping,
     Observing,
     Reconciling,
     Repairing,

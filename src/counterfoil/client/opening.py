@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from counterfoil.access.session import Session
 from counterfoil.artifacts.spill import restored, spilled_references
 from counterfoil.core.artifact import reference_of
 from counterfoil.core.canonical import decode
@@ -32,8 +33,10 @@ if TYPE_CHECKING:
 _WORST_FIRST: tuple[ContentState, ...] = ("damaged", "missing", "withheld", "erased", "present")
 
 
-def open_content(ports: LedgerPorts, stored: StoredEvent, header: Header) -> Opened:
-    """Open every part of an event that the keys at hand can open (FORMAT 6).
+def open_content(
+    ports: LedgerPorts, stored: StoredEvent, header: Header, session: Session | None = None
+) -> Opened:
+    """Open every part of an event that the keys at hand can open (FORMAT 6), and that a ``session`` may show.
 
     The state is that of the worst part; parts that did open are handed out whatever became of the others.
     """
@@ -42,7 +45,7 @@ def open_content(ports: LedgerPorts, stored: StoredEvent, header: Header) -> Ope
     parts: list[Mapping[str, Any] | None] = []
     states: dict[ContentState, str] = {}
     for number in range(len(header.content)):
-        state, value, reason = _open_part(ports, stored, header, number)
+        state, value, reason = _shown_part(ports, stored, header, number, session)
         states.setdefault(state, reason)
         parts.append(value)
     worst: ContentState = next(state for state in _WORST_FIRST if state in states)
@@ -65,6 +68,17 @@ def _restore(ports: LedgerPorts, header: Header, content: Mapping[str, Any]) -> 
 
     whole: Mapping[str, Any] = restored(content, read)
     return whole
+
+
+def _shown_part(
+    ports: LedgerPorts, stored: StoredEvent, header: Header, number: int, session: Session | None
+) -> tuple[ContentState, Mapping[str, Any] | None, str]:
+    if session is not None:
+        klass = header.content[number].klass or ports.registry.default_class(header.event_type)
+        why = session.withholds(stored.stream_id, header.stream_sequence, header.event_id, klass)
+        if why is not None:
+            return "withheld", None, why
+    return _open_part(ports, stored, header, number)
 
 
 def _open_part(

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, assert_never
 
 from counterfoil.abc import ArtifactStore, Clock, Ids
+from counterfoil.access.session import Session
 from counterfoil.artifacts.rows import ARTIFACTS
 from counterfoil.artifacts.spill import spill
 from counterfoil.artifacts.vault import Vault
@@ -225,10 +226,10 @@ class LedgerPorts:
             after = page[-1].sequence
             left = None if left is None else left - len(page)
 
-    def event(self, stored: StoredEvent) -> Event:
-        """A stored event as readers see it."""
+    def event(self, stored: StoredEvent, session: Session | None = None) -> Event:
+        """A stored event as readers see it; in a ``session``, as far as that was allowed."""
         header = read_header(stored.header)
-        opener = partial(open_content, self, stored, header)
+        opener = partial(open_content, self, stored, header, session)
         return Event(stored.stream_id, stored.sequence, stored.recorded_at_ms, header, stored.hash, opener)
 
     def genesis(self, stream_id: str) -> Genesis:

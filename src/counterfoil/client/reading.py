@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from counterfoil.access.session import Session
 from counterfoil.client.ports import LedgerPorts
 from counterfoil.core.event import Header
 from counterfoil.effects.rows import EFFECTS
@@ -50,10 +51,13 @@ class ConversationInfo:
 # ---- events --------------------------------------------------------------------------------------------------------
 
 
-def view(ports: LedgerPorts, stored: StoredEvent) -> Event:
-    """A stored event for people; one whose header cannot be read is made of its columns and says why (case S24)."""
+def view(ports: LedgerPorts, stored: StoredEvent, session: Session | None = None) -> Event:
+    """A stored event for people; one whose header cannot be read is made of its columns and says why (case S24).
+
+    In a ``session`` its content is shown as far as that was allowed.
+    """
     try:
-        return ports.event(stored)
+        return ports.event(stored, session)
     except (InputError, IntegrityError) as fault:
         reason = fault.message
         members: dict[str, Any] = {
@@ -84,6 +88,7 @@ def stream_events(
     types: frozenset[str] | None,
     run_id: str | None,
     limit: int | None,
+    session: Session | None = None,
 ) -> Iterator[Event]:
     """The events of a stream in order, held in memory one page at a time."""
     left = limit
@@ -91,7 +96,7 @@ def stream_events(
         want = PAGE_EVENTS if left is None else min(PAGE_EVENTS, left)
         page = ports.store.read(stream_id, after, want, types, run_id)
         for stored in page:
-            yield view(ports, stored)
+            yield view(ports, stored, session)
         if len(page) < want:
             return
         after = page[-1].sequence

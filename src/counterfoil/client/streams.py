@@ -43,6 +43,12 @@ class SystemStreams:
         """Whether the stream has been made."""
         return self._ports.store.head(self.id_of(kind)) is not None
 
+    def ensure(self, kind: str) -> str:
+        """The stream's id; it is made, empty, if it is not there. Two processes may do it at once."""
+        if not self.exists(kind):
+            self._append([self._new(kind, ())])
+        return self.id_of(kind)
+
     def begin(self) -> None:
         """Make what a tenant has before its first conversation, all of it or nothing; the quickest process wins.
 

@@ -21,6 +21,7 @@ and structured ``fields`` that never hold content.
 from __future__ import annotations
 
 from counterfoil.errors.absences import (
+    AccessRefused,
     AgentNotFound,
     ApprovalNotFound,
     ApproverRefused,
@@ -150,6 +151,7 @@ from counterfoil.errors.storage import (
 
 __all__ = [
     "AccessError",
+    "AccessRefused",
     "AdmissionAbsorbed",
     "AdmissionConflict",
     "AdmissionRejected",

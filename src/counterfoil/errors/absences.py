@@ -119,6 +119,12 @@ class NotPermitted(AccessError):
     code = "not_permitted"
 
 
+class AccessRefused(AccessError):
+    """The authorizer does not allow to see this, for this purpose; the refusal is on record (DESIGN 9)."""
+
+    code = "access_refused"
+
+
 class PolicyMissing(AccessError):
     """What was judged by a policy is not repeated or undone where none is in force (DESIGN 7)."""
 

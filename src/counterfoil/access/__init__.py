@@ -1,0 +1,18 @@
+"""Access: who may see what, as data; each read session decided once and recorded before content is shown (DESIGN 9)."""
+
+from __future__ import annotations
+
+from counterfoil.abc.authorizer import AccessDecision, AccessRequest, Actor, Authorizer
+from counterfoil.access.embedded import EmbeddedAuthorizer
+from counterfoil.access.roles import DEFAULT_ROLES, Role, RoleAuthorizer
+
+__all__ = [
+    "DEFAULT_ROLES",
+    "AccessDecision",
+    "AccessRequest",
+    "Actor",
+    "Authorizer",
+    "EmbeddedAuthorizer",
+    "Role",
+    "RoleAuthorizer",
+]
