@@ -97,6 +97,25 @@ def test_verify_says_in_words_that_an_effect_could_be_sent_twice(shell, change):
     assert "unguarded" in [notice["kind"] for notice in shell("verify", "--json").json["notices"]]
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        "DELETE FROM run_span",
+        "UPDATE run_span SET run_id = 'run_x'",
+        "UPDATE run_span SET from_seq = from_seq + 1",
+        "INSERT INTO run_span (stream, from_seq, run_id) VALUES (1, 1000, 'run_x')",
+    ],
+)
+def test_verify_names_an_index_that_would_hide_the_events_of_a_run(shell, change):
+    refunded(shell)
+    behind(shell, change)
+    done = shell("verify")
+    assert done.code == 0
+    assert "DERIVED ROWS DIFFER FROM THE EVENTS (run_span): run `counterfoil rebuild`" in done.out
+    assert shell("rebuild").code == 0
+    assert shell("verify", "--json").json["rows_differ"] == []
+
+
 def test_verify_says_nothing_of_rows_that_agree(shell):
     refunded(shell)
     assert "DIFFER" not in shell("verify").out

@@ -54,7 +54,8 @@ def test_a_derived_row_that_was_edited_is_mismatched_and_no_broken_truth(case):
     report = case.verify()
     assert report.exit_code == 0
     assert [(each.table, each.state, each.differing) for each in report.derived] == [
-        ("orders", "mismatched", 1)
+        ("orders", "mismatched", 1),
+        ("run_span", "rebuilt", 0),
     ]
 
 

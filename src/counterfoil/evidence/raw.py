@@ -41,6 +41,10 @@ class RawReader(Protocol):
         """
         ...
 
+    def run_starts(self, stream_id: str) -> list[tuple[int, str]]:
+        """Where the run of a stream changes, as the engine keeps it to read one run: from which sequence, which run."""
+        ...
+
 
 def raw_events(reader: Reader, stream_id: str, *, records: bool) -> Iterator[list[RawEvent]]:
     """The events of a stream as pages of raw rows, from the quickest source that the reader has."""

@@ -36,6 +36,7 @@ from counterfoil.evidence.report import (
 )
 from counterfoil.evidence.rows import RowCheck
 from counterfoil.evidence.shapes import Shapes
+from counterfoil.evidence.starts import RunStarts
 from counterfoil.evidence.walk import Scope, StreamWalk
 from counterfoil.keys.keyring import Keyring
 from counterfoil.store.contract import Reader, Store
@@ -92,7 +93,7 @@ def verify(
         try:
             for stored in work.streams(chosen):
                 work.check_stream(stored, check)
-            derived = () if check is None else check.compare(chosen)
+            derived = () if check is None else (*check.compare(chosen), *work.run_starts())
         finally:
             if check is not None:
                 check.close()
@@ -138,6 +139,7 @@ class _Verification:
         self._tenants: set[str] = set()
         self._untrusted: set[str] = set()
         self._configs: set[str] = set()
+        self._starts = RunStarts(reader)
         self._key_records: list[Genesis] = []
 
     def look_at_artifacts(self, store: ArtifactStore | None) -> None:
@@ -190,7 +192,8 @@ class _Verification:
                 self._configs.add(name)
             elif trusted.kind == KEYS:
                 self._key_records.append(trusted)
-        self._walk(stored, name, trusted, () if first is None else joined((first,), pages))
+        whole = () if first is None else joined((first,), pages)
+        self._walk(stored, name, trusted, self._starts.watch(whole))
         if unread is not None and (vouched or not collector.found_here):
             self._fault(
                 "unknown_format" if isinstance(unread, UnknownFormat) else "genesis", unread.message, name, 0
@@ -200,6 +203,11 @@ class _Verification:
                 check.skip(name, "the stream is broken or could not be read")
             else:
                 check.fold(trusted)
+                self._starts.compare(name)
+
+    def run_starts(self) -> tuple[Derived, ...]:
+        """What came of comparing the index by which runs are read."""
+        return self._starts.derived()
 
     def _check_columns(self, stored: StoredStream, genesis: Genesis) -> None:
         columns = (

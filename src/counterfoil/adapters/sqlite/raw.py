@@ -29,6 +29,10 @@ EVENTS_WITH_RECORDS: Final = (
     f" WHERE {_OF_STREAM} ORDER BY e.seq, e.position, c.slot"
 )
 
+STARTS: Final = (
+    "SELECT from_seq, run_id FROM run_span WHERE stream = (SELECT number FROM stream WHERE stream_id = ?)"
+)
+
 
 class SnapshotReads(Reads):
     """Reads of one snapshot that can also hand out a stream as plain rows, straight from its connection."""
@@ -57,6 +61,10 @@ class SnapshotReads(Reads):
         """How many rows the tables of truth and the heads hold; records are counted only when asked for."""
         tables = ("stream", "head", "event", *(("event_content",) if records else ()))
         return {table: self._query(f"SELECT count(*) FROM {table}", ())[0][0] for table in tables}
+
+    def run_starts(self, stream_id: str) -> list[tuple[int, str]]:
+        """The stretches of a stream that ``runs.py`` reads one run by."""
+        return self._query(STARTS, (stream_id,))
 
     def _rest(
         self, sql: str, stream_id: str, given: int, *, records: bool
