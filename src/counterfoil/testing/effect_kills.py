@@ -192,7 +192,8 @@ class _Soak:
         booked = {receipt["order"]: receipt for receipt in read_book(self._bank.book)}
         orders, interrupted = _orders(ledger), _interrupted(ledger)
         rows = {str(row["effect_id"]): row for row in ledger.reviews()}
-        in_vain = {effect_id for effect_id in rows if _in_vain(ledger, effect_id)} - interrupted
+        dumb = _without_an_answer(ledger)
+        in_vain = {each for each in rows if each in dumb or _in_vain(ledger, each)} - interrupted
         self.found.undecided, self.found.interrupted = len(rows.keys() - in_vain), len(interrupted)
         self.found.in_vain = len(in_vain)
         for effect_id in interrupted - rows.keys():
@@ -255,6 +256,15 @@ def _interrupted(ledger: Ledger) -> set[str]:
         for effect_id, known in heard.items()
         if not known and rule_of(orders[effect_id]) == "review"
     }
+
+
+def _without_an_answer(ledger: Ledger) -> set[str]:
+    """Effects that the provider, when it was last asked about them, said it cannot tell anything of."""
+    said = {
+        event.data["effect_id"]: event.content.get("answer")
+        for event in _events(ledger, {"effect.looked_up"})
+    }
+    return {effect_id for effect_id, answer in said.items() if answer == "cannot_tell"}
 
 
 def _in_vain(ledger: Ledger, effect_id: str) -> bool:
