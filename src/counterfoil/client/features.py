@@ -14,6 +14,7 @@ from counterfoil.effects.shadow import FEATURE as SHADOW
 from counterfoil.journal.rows import FEATURE as TURNS
 from counterfoil.keys.rows import FEATURE as KEYS
 from counterfoil.repair.rows import FEATURE as REPAIR
+from counterfoil.runtime.budgets.rows import FEATURE as BUDGETS
 from counterfoil.runtime.rows import FEATURE as RUNTIME
 from counterfoil.runtime.slots.rows import FEATURE as SLOTS
 from counterfoil.store.rows import Feature, TableSpec
@@ -21,6 +22,7 @@ from counterfoil.store.rows import Feature, TableSpec
 FEATURES: Final[tuple[Feature, ...]] = (
     RUNTIME,
     SLOTS,
+    BUDGETS,
     EFFECTS,
     DECLARED,
     LEVER,

@@ -12,6 +12,7 @@ from counterfoil.client import reading, rebuilding
 from counterfoil.client.access import Accessing
 from counterfoil.client.approving import Approving
 from counterfoil.client.artifacts import place_of
+from counterfoil.client.budgeting import Budgeting
 from counterfoil.client.clock import SystemClock
 from counterfoil.client.doctoring import Doctoring
 from counterfoil.client.features import TABLES
@@ -43,6 +44,7 @@ from counterfoil.errors import (
 from counterfoil.flow.event import Event
 from counterfoil.runtime import rows
 from counterfoil.runtime.block import RunHost
+from counterfoil.runtime.budgets.limits import Budget
 from counterfoil.runtime.events import WhileRunning, WhileSuspended
 from counterfoil.runtime.known import interpreted
 from counterfoil.runtime.recover import RecoveryReport, recover
@@ -108,6 +110,7 @@ def open(
 class Ledger(
     Accessing,
     Approving,
+    Budgeting,
     Doctoring,
     Journaling,
     Observing,
@@ -151,12 +154,15 @@ class Ledger(
         resume: str | None = None,
         admission: str | None = None,
         owner: str | None = None,
+        budget: Budget | Mapping[str, Any] | None = None,
     ) -> Run:
         """A run of this agent, to be used as ``with ledger.run(...) as run:`` or ``async with``.
 
         ``conversation`` is a name of your own or the ``str_…`` of one that exists; without it a new one is opened.
         ``dedupe`` makes one message one run: the same key again resumes it. ``wait_s`` waits in line when the
         conversation is taken. ``resume`` goes on with a run by its id, ``admission`` starts an input that was kept.
+        ``budget`` limits ``tokens``, ``money`` with its ``currency``, ``calls`` and ``wall_s``; the agent's own applies where
+        it says nothing, and a resumed run keeps what it had spent.
         Entering the block raises ``RunBusy``, ``RunWaiting``, ``AdmissionConflict``, ``AdmissionAbsorbed`` or
         ``AdmissionRejected`` as DESIGN 6 says.
         """
@@ -165,6 +171,7 @@ class Ledger(
             agent,
             message=message,
             configuration=configuration,
+            budget=budget,
             conversation=conversation,
             dedupe=dedupe,
             agent_version=agent_version,

@@ -118,6 +118,7 @@ from counterfoil.errors.inputs import (
 from counterfoil.errors.outcomes import (
     ApprovalDenied,
     ApprovalMismatched,
+    BudgetExceeded,
     EffectFailed,
     EffectHeld,
     ModelFailed,
@@ -167,6 +168,7 @@ __all__ = [
     "ArtifactNotFound",
     "ArtifactUnavailable",
     "BookInvalid",
+    "BudgetExceeded",
     "ChainBroken",
     "ConfigInvalid",
     "ConflictError",

@@ -61,6 +61,15 @@ class EffectHeld(PolicyDenied):
     retryable = True
 
 
+class BudgetExceeded(EffectError):
+    """A budget leaves no room for another call; the run ends as ``policy_stop``.
+
+    Fields ``budget`` (``tokens money calls wall``), ``limit`` and ``spent`` as decimal text, ``currency``, ``run_id``.
+    """
+
+    code = "budget_exceeded"
+
+
 class PolicyFailed(EffectError):
     """The policy itself failed or ruled what cannot be carried out; the tool was not called, nothing was recorded."""
 

@@ -67,6 +67,8 @@ class RunScope:
         self.terminal = terminal
         self.deadline_ms = deadline_ms
         self.policy: Policy | None = policy
+        self.bound: Callable[[], None] | None = None
+        """What else the run is held to, asked at each :meth:`check`; it raises what it has latched."""
         self.outside: Outside = Outside(stream_id, seen)
         self.actor: Mapping[str, str] = {"type": "agent", "id": agent} | (
             {"identity_version": agent_version} if agent_version else {}
@@ -105,6 +107,8 @@ class RunScope:
             raise self.latch(
                 RunCancelled(f"the deadline of run {self.run_id} has passed", terminal="timeout")
             )
+        if self.bound is not None:
+            self.bound()
 
     def frontier(self, what: str, *, approved: bool = False) -> None:
         """As :meth:`check`, for something the record does not hold: an ended run does nothing new (DESIGN 6)."""

@@ -128,7 +128,7 @@ def _start(desk: Desk, park: RunState | None) -> Flow[Entered]:
     opened, guards = desk.opening()
     accepted, more = desk.accepting()
     parked_ = yield from desk.parking(park)
-    drafts = [*opened, *accepted, *parked_, desk.started(run_id, desk.seen.token + 1)]
+    drafts = [*opened, *accepted, *parked_, *desk.starting(run_id, desk.seen.token + 1)]
     claimed = yield from desk.claim(drafts, [*guards, *more, *_still_running(park)])
     return Entered(desk.stream_id, run_id, desk.admission_id, claimed.lease, sequence=_last(claimed))
 
@@ -192,7 +192,7 @@ def _supersede(desk: Desk, old: RunState) -> Flow[Entered]:
         drafts.append(desk.draft(superseded))
     drafts += yield from desk.lapsing(old)
     drafts.append(desk.draft(events.run_finished("superseded", tally_of(record).data), old.run_id))
-    drafts.append(desk.started(run_id, desk.seen.token + 1))
+    drafts += desk.starting(run_id, desk.seen.token + 1)
     if desk.seen.lease is not None:
         # The claim needs a free lease. Until it is made the old worker may still append, which does no harm.
         yield Release(desk.seen.lease)

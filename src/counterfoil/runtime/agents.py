@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from counterfoil.abc import Policy
 from counterfoil.core.forms import is_label
 from counterfoil.errors import InvalidForm
+from counterfoil.runtime.budgets.limits import Budget, limits_of
 
 if TYPE_CHECKING:
     from counterfoil.runtime.run import Run
@@ -28,6 +29,7 @@ class Agent:
     fn: Callable[[Run], Any]
     version: str | None = None
     policy: Policy | None = None
+    budget: Budget | Mapping[str, Any] | None = None
 
     @property
     def asynchronous(self) -> bool:
@@ -35,12 +37,18 @@ class Agent:
         return inspect.iscoroutinefunction(self.fn)
 
 
-def agent(name: str, *, version: str | None = None, policy: Policy | None = None) -> Callable[[F], F]:
+def agent(
+    name: str,
+    *,
+    version: str | None = None,
+    policy: Policy | None = None,
+    budget: Budget | Mapping[str, Any] | None = None,
+) -> Callable[[F], F]:
     """Register ``fn(run)``, plain or async, as the code of the runs of this agent, so that a worker can go on with them.
 
     The function stays as it is: ``with ledger.run(name, …) as run: fn(run)``. It gets everything from the run
     (``run.message``, ``run.id``), because a worker has nothing else. ``policy`` judges its effects in a worker, as the
-    policy of ``counterfoil.open`` does elsewhere. Raises :class:`counterfoil.errors.InvalidForm`.
+    policy of ``counterfoil.open`` does elsewhere. ``budget`` is what each of its runs may use. Raises :class:`counterfoil.errors.InvalidForm`.
 
     >>> @counterfoil.agent("greeter")
     ... def greet(run):
@@ -56,6 +64,8 @@ def agent(name: str, *, version: str | None = None, policy: Policy | None = None
                 "an agent's name and version are labels: 1 to 128 of A-Za-z0-9_.:/+-", argument="name"
             )
 
+    limits_of(budget)
+
     def register(fn: F) -> F:
         given: Any = fn
         if not callable(given) or isinstance(given, type):
@@ -63,7 +73,7 @@ def agent(name: str, *, version: str | None = None, policy: Policy | None = None
         known = _agents.get(name)
         if known is not None and _place(known.fn) != _place(fn):
             raise InvalidForm(f"agent {name} is registered twice", argument="name")
-        _agents[name] = Agent(name, fn, version, policy)
+        _agents[name] = Agent(name, fn, version, policy, budget)
         return fn
 
     return register

@@ -15,6 +15,7 @@ from counterfoil.flow.context import RunScope
 from counterfoil.flow.event import Event
 from counterfoil.flow.requests import Call, CallResult, Flow, NewId, Raised, Returned
 from counterfoil.runtime import events
+from counterfoil.runtime.budgets.check import within_budget
 from counterfoil.runtime.events import Said
 from counterfoil.runtime.model import (
     PURPOSES,
@@ -112,6 +113,7 @@ def ask_flow(scope: RunScope, asked: Question) -> Flow[Response]:
     book = scope.part(Record)
     if (found := book.take(identity)) is not None:
         return _recorded(book, found)
+    yield from within_budget(scope)
     attempt = yield from begin(scope, identity)
     call_id: str = yield NewId("cal")
     with scope.in_flight(attempt.step_id), attempted(scope, attempt):

@@ -27,6 +27,7 @@ from counterfoil.flow.drive import adrive, drive
 from counterfoil.flow.ports import Ports
 from counterfoil.flow.requests import Flow
 from counterfoil.runtime.admit import Entered
+from counterfoil.runtime.budgets.check import Budgets
 from counterfoil.runtime.heartbeat import Heartbeat
 from counterfoil.runtime.leave import (
     Ended,
@@ -85,6 +86,7 @@ def make_scope(
         seen=entered.sequence,
     )
     scope.part(Turning).on = host.turns
+    scope.part(Budgets).begin(spec)
     return scope
 
 

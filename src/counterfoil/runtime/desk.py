@@ -13,6 +13,8 @@ from counterfoil.flow.context import LEASE_TTL_MS
 from counterfoil.flow.ports import Ports
 from counterfoil.flow.requests import Append, ClaimSpec, Entry, Flow, Release, UnitDraft
 from counterfoil.runtime import events, rows
+from counterfoil.runtime.budgets.check import starting_limits
+from counterfoil.runtime.budgets.events import budget_set
 from counterfoil.runtime.doubt import parked
 from counterfoil.runtime.events import CONVERSATION_SCOPE, TENANT_SCOPE, Said
 from counterfoil.runtime.look import Seen
@@ -112,6 +114,11 @@ class Desk:
     def user(self, person: KeyMaterial | None) -> dict[str, str]:
         """Who sent the input: a person appears only as the id of a data key (FORMAT 3)."""
         return {"type": "user", "id": (person or self.material()).key_id}
+
+    def starting(self, run_id: str, token: int) -> list[Draft]:
+        """The run's first events: that it begins, and what it may use."""
+        limits = [self.draft(budget_set(limit), run_id) for limit in starting_limits(self.spec)]
+        return [self.started(run_id, token), *limits]
 
     def started(self, run_id: str, token: int) -> Draft:
         """The run's first event."""

@@ -14,6 +14,7 @@ from counterfoil.errors import (
     AccessError,
     ApprovalDenied,
     ApprovalMismatched,
+    BudgetExceeded,
     Divergence,
     EventIdReused,
     GuardFailed,
@@ -32,6 +33,7 @@ from counterfoil.errors.base import text_of
 from counterfoil.flow.context import RunScope
 from counterfoil.flow.requests import Flow, HeadOf, Read, RowOf, Rows
 from counterfoil.runtime import events, rows
+from counterfoil.runtime.budgets.check import exceeded_drafts
 from counterfoil.runtime.doubt import WAITS_MAX, open_effects, waiting_on
 from counterfoil.runtime.inputs import unread_inputs
 from counterfoil.runtime.outcome import error_content
@@ -91,7 +93,7 @@ def terminal_of(error: BaseException) -> str:
             return "shutdown"
         case ModelFailed():
             return "provider_failure"
-        case PolicyDenied() | ApprovalDenied() | ApprovalMismatched():
+        case PolicyDenied() | ApprovalDenied() | ApprovalMismatched() | BudgetExceeded():
             return "policy_stop"
         case WrongSequence() | GuardFailed() | EventIdReused() | PartialDuplicate() | SlotMoved():
             return "storage_conflict"
@@ -134,7 +136,7 @@ def end_flow(
             error=None if error is None else error_content(error),
         )
         released = yield from _released(scope)
-        lapsed = yield from _lapsed(scope)
+        lapsed = [*(yield from _lapsed(scope)), *exceeded_drafts(scope)]
         try:
             finished = draft(scope, said)
             kept = yield from kept_turn(scope, finished)

@@ -28,7 +28,11 @@ ENTRY_TYPES = (
     | frozenset(
         {
             "provider.failed",
+            "budget.set",
+            "run.started",
             "run.claimed",
+            "run.suspended",
+            "run.resumed",
             "run.cancel_requested",
             "run.finished",
             "decision.proposed",
@@ -48,7 +52,8 @@ ENTRY_TYPES = (
         }
     )
 )
-"""What a run is given of its own past when it is entered again: results, and everything about its effects.
+"""What a run is given of its own past when it is entered again: results, its budget and times, and everything
+about its effects.
 
 The claim is part of it, so only a run that begins has no history at all.
 """

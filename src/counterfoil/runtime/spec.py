@@ -14,6 +14,7 @@ from counterfoil.core.catalogue import CLASSES
 from counterfoil.core.forms import is_label
 from counterfoil.core.values import to_json
 from counterfoil.errors import InvalidForm
+from counterfoil.runtime.budgets.limits import Budget, Limit, limits_of
 from counterfoil.runtime.events import WhileRunning, WhileSuspended
 
 DEDUPE_CHARACTERS_MAX = 4096
@@ -49,6 +50,7 @@ class RunSpec:
     deadline_s: float | None = None
     owner: str | None = None
     policy_revision: str | None = None
+    budget: tuple[Limit, ...] = ()
     place: str | None = None
 
     @property
@@ -58,7 +60,12 @@ class RunSpec:
 
 
 def make_spec(
-    agent: str, *, message: Any = None, configuration: Mapping[str, Any] | None = None, **given: Any
+    agent: str,
+    *,
+    message: Any = None,
+    configuration: Mapping[str, Any] | None = None,
+    budget: Budget | Mapping[str, Any] | None = None,
+    **given: Any,
 ) -> RunSpec:
     """Check and encode what the caller gave. Raises an InputError naming the argument; nothing is written."""
     if configuration is not None and not isinstance(configuration, Mapping):
@@ -67,6 +74,7 @@ def make_spec(
         agent,
         message=to_json(message, "message"),
         configuration=to_json(dict(configuration or {}), "configuration"),
+        budget=limits_of(budget),
         **given,
     )
     _label("agent", spec.agent)

@@ -13,6 +13,7 @@ from counterfoil.cli.exits import Exit
 from counterfoil.cli.face import Face
 from counterfoil.cli.finding import Named, find, opened
 from counterfoil.cli.options import face_options, pass_face
+from counterfoil.cli.render.budgeted import budget_json, budget_lines
 from counterfoil.cli.render.cells import number, text
 from counterfoil.cli.render.draw import timeline_lines
 from counterfoil.cli.render.exact import event_line, event_lines
@@ -26,6 +27,7 @@ from counterfoil.client.reading import ConversationInfo
 from counterfoil.effects.rows import EFFECTS
 from counterfoil.flow.event import Event
 from counterfoil.repair.rows import COMPENSATIONS
+from counterfoil.runtime.budgets.look import BudgetStanding
 from counterfoil.store.rows import Row
 
 if TYPE_CHECKING:
@@ -165,6 +167,12 @@ class _Stretch:
             return []
         return open_effects(self.ledger, self.named.stream_id, None if run is None else text(run, "run_id"))
 
+    @property
+    def budgets(self) -> list[BudgetStanding]:
+        """The budgets of the run, if one is shown."""
+        run = self.named.run
+        return [] if run is None else self.ledger.budgets(text(run, "run_id"))
+
     def before(self) -> list[Event]:
         """Earlier events of effects that are shown only from some later event on, so that no pair lacks its stub."""
         begun = {event.data.get("effect_id") for event in self.events if event.type == "effect.intended"}
@@ -218,7 +226,8 @@ def _draw(face: Face, stretch: _Stretch, full: bool) -> None:
     )
     waiting = [row for row in stretch.open if not is_under_way(stretch.ledger, row, face.now_ms)]
     if face.as_json:
-        face.give(shown_json(stretch.info, stretch.named.run, stretch.open, drawn, more=stretch.more))
+        shown = shown_json(stretch.info, stretch.named.run, stretch.open, drawn, more=stretch.more)
+        face.give(shown | {"budgets": [budget_json(standing) for standing in stretch.budgets]})
         return
     face.say(_heading(face, stretch, waiting))
     face.say(timeline_lines(drawn, face.columns, face.now_ms, full=full))
@@ -232,6 +241,7 @@ def _heading(face: Face, stretch: _Stretch, waiting: Sequence[Row]) -> list[Line
         if run is None
         else run_heading(run, name, face.columns, live=stretch.info.state == "running")
     )
+    lines += budget_lines(stretch.budgets, face.columns)
     lines += keys_lines(keys_note(stretch.ledger), face.columns)
     lines += doubt_lines(
         waiting, face.now_ms, lambda words: f"counterfoil {words}{stretch.option}", face.columns
