@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from counterfoil.abc.artifacts import ArtifactStore, ArtifactUpload
 from counterfoil.abc.authorizer import AccessDecision, AccessRequest, Actor, Authorizer
+from counterfoil.abc.host import Host
 from counterfoil.abc.keys import EpochKeyProvider, KeyProvider, KeyRow, KeyStore, SubjectRow
 from counterfoil.abc.policy import Asking, Policy, Proposal, Ruling
+from counterfoil.abc.sandbox import Probed, SandboxProbe
 from counterfoil.abc.time import Clock, Ids
 
 __all__ = [
@@ -18,12 +20,15 @@ __all__ = [
     "Authorizer",
     "Clock",
     "EpochKeyProvider",
+    "Host",
     "Ids",
     "KeyProvider",
     "KeyRow",
     "KeyStore",
     "Policy",
+    "Probed",
     "Proposal",
     "Ruling",
+    "SandboxProbe",
     "SubjectRow",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Self
 
-from counterfoil.abc import Clock, Ids, Policy
+from counterfoil.abc import Clock, Host, Ids, Policy
 from counterfoil.client import rebuilding
 from counterfoil.client.assembling import keys_and_ports
 from counterfoil.client.custody import older_epoch, revived_key
@@ -46,8 +46,10 @@ class Handle:
         clock: Clock,
         ids: Ids,
         policy: Policy | None = None,
+        host: Host | None = None,
     ) -> None:
         self._parts = parts
+        self.host: Host = host or Host()
         self.policy: Policy | None = policy
         self.place: str = parts.place
         self.tenant = tenant

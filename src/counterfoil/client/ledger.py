@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from counterfoil.abc import ArtifactStore, Authorizer, Clock, Ids, KeyProvider, Policy
+from counterfoil.abc import ArtifactStore, Authorizer, Clock, Host, Ids, KeyProvider, Policy
 from counterfoil.client import reading, rebuilding
 from counterfoil.client.access import Accessing
 from counterfoil.client.approving import Approving
@@ -71,6 +71,7 @@ def open(
     authorizer: Authorizer | None = None,
     artifacts: str | Path | ArtifactStore | None = None,
     turns: bool = False,
+    host: Host | None = None,
     clock: Clock | None = None,
     ids: Ids | None = None,
 ) -> Ledger:
@@ -80,7 +81,8 @@ def open(
     ``policy`` judges every effect of this handle's runs, ``authorizer`` what is shown in :meth:`Ledger.reading`. ``keys`` holds the key-encryption keys in place of files in
     ``kek/``. ``artifacts`` says where artifacts lie if not in the ledger's directory: a directory, or a store. Without
     ``keys.db`` the ledger opens for reading headers only. ``turns`` keeps the head of each run's turn in the ledger
-    (``turn.committed``). ``":memory:"`` is a ledger that ends with its handle.
+    (``turn.committed``). ``host`` lends capabilities to runs (:class:`counterfoil.abc.Host`). ``":memory:"`` is a ledger
+    that ends with its handle.
 
     >>> with counterfoil.open(":memory:") as ledger, ledger.run("greeter", conversation="hello") as run:
     ...     reply = run.step("greet", str.title, "good day")
@@ -97,7 +99,7 @@ def open(
     if artifacts is not None:
         parts = replace(parts, artifacts=place_of(artifacts, read_only=parts.read_only))
     try:
-        ledger = Ledger(parts, tenant=tenant, content=content, policy=policy, clock=clock, ids=ids)
+        ledger = Ledger(parts, tenant=tenant, content=content, policy=policy, clock=clock, ids=ids, host=host)
         ledger.keeps_turns = turns
         ledger.authorizer = authorizer
     except BaseException:
@@ -190,7 +192,9 @@ class Ledger(
             place=None if self.place == MEMORY else self.place,
         )
         owner = owner or self.owner
-        host = RunHost(self.ports, self.registry, self._heartbeat, owner, self.policy, self.keeps_turns)
+        host = RunHost(
+            self.ports, self.registry, self._heartbeat, owner, self.policy, self.keeps_turns, self.host
+        )
         return Run(host, spec)
 
     def declare(

@@ -103,7 +103,9 @@ class Working(Handle):
             policy_revision=None if policy is None else policy.revision,
             place=None if self.place == MEMORY else self.place,
         )
-        host = RunHost(self.ports, self.registry, self._heartbeat, self.owner, policy, self.keeps_turns)
+        host = RunHost(
+            self.ports, self.registry, self._heartbeat, self.owner, policy, self.keeps_turns, self.host
+        )
         return Run(host, spec)
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeVar
 
-from counterfoil.abc import Policy
+from counterfoil.abc import Host, Policy
 from counterfoil.core.catalogue import Registry
 from counterfoil.core.values import to_json
 from counterfoil.errors import (
@@ -63,6 +63,7 @@ class RunHost:
     owner: str
     policy: Policy | None = None
     turns: bool = False
+    host: Host = field(default_factory=Host)
 
 
 def make_scope(

@@ -19,7 +19,9 @@ from counterfoil.flow.requests import EventsById, Flow, Read
 COUNTED_TYPES = frozenset({"step.finished", "provider.responded"})
 """What the counts of ``run.finished`` are made of."""
 
-NOTED_TYPES = frozenset({"state.set", "state.cleared"})
+NOTED_TYPES = frozenset(
+    {"state.set", "state.cleared", "compaction.recorded", "draft.checkpointed", "sandbox.probed"}
+)
 """Units that are one event: recording it is all there is to do."""
 
 ENTRY_TYPES = (
@@ -238,7 +240,8 @@ class Record:
 
     def live(self, identity: Identity) -> None:
         """As :meth:`frontier`, for what is no step and has no attempts. Raises the same."""
-        self._scope.frontier(f"{identity.kind} {'' if identity.kind == 'state' else 'step '}{identity.name}")
+        step = "step " if identity.kind in ("code", "model") else ""
+        self._scope.frontier(f"{identity.kind} {step}{identity.name}")
         if self._untaken and in_main_lane():
             self._refuse_other(identity)
 

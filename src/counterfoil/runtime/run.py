@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, Unpack, cast, overload
 
+from counterfoil.abc import Host
 from counterfoil.artifacts.handle import Artifact, serving
 from counterfoil.artifacts.keep import Given, How, keep_flow, wanted
 from counterfoil.core.catalogue import Registry
@@ -33,6 +34,7 @@ from counterfoil.runtime.checking import Checking
 from counterfoil.runtime.decide import CHOSEN_TERMINALS
 from counterfoil.runtime.facts import message_flow, record_flow
 from counterfoil.runtime.model import Model, Response
+from counterfoil.runtime.notes import Notes
 from counterfoil.runtime.shutdown import WATCH
 from counterfoil.runtime.slots.facade import State
 from counterfoil.runtime.spec import RunSpec
@@ -43,7 +45,7 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
-class Run(Checking):
+class Run(Checking, Notes):
     """One agent execution in one conversation, made by ``ledger.run(...)`` and used as a ``with`` block.
 
     Running the same code again with the same dedupe key resumes: steps, responses and effects are handed out from
@@ -339,6 +341,9 @@ class Run(Checking):
         return bound
 
     # ---- inside ----
+
+    def _lends(self) -> Host:
+        return self._host.host
 
     def _drive(self, flow: Flow[T]) -> T:
         return drive(flow, self._host.ports)

@@ -1,0 +1,75 @@
+"""What a run says about its own work, as its code says it: the methods of ``Run`` for facts of one event."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, TypeVar
+
+from counterfoil.abc import Host, Probed
+from counterfoil.flow.context import RunScope
+from counterfoil.flow.requests import Flow
+from counterfoil.runtime.noting import (
+    Compaction,
+    CompactionCause,
+    DraftCheckpoint,
+    checkpoint_flow,
+    compact_flow,
+    probe_flow,
+)
+
+T = TypeVar("T")
+
+
+class Notes:
+    """The methods of a run that record one fact each; a run that is entered again gets what it recorded."""
+
+    def compact(
+        self, *, from_sequence: int, to_sequence: int, summary: Any, cause: CompactionCause = "request"
+    ) -> Compaction:
+        """Say that ``summary`` stands for these events of the conversation from here on, both ends included.
+
+        The events stay as they are. ``cause`` is ``size``, ``request`` or ``policy``; the summary is content and needs a
+        JSON form. Raises ``InvalidForm`` for a range that the conversation does not hold, and records nothing.
+        """
+        return self._drive(compact_flow(self._open_scope(), from_sequence, to_sequence, summary, cause))
+
+    async def acompact(
+        self, *, from_sequence: int, to_sequence: int, summary: Any, cause: CompactionCause = "request"
+    ) -> Compaction:
+        """As :meth:`compact`, for tasks."""
+        return await self._adrive(
+            compact_flow(self._open_scope(), from_sequence, to_sequence, summary, cause)
+        )
+
+    def checkpoint_draft(self, draft: str | bytes, *, chunks: int, name: str = "draft") -> DraftCheckpoint:
+        """Record how far a draft has come: its SHA-256 and size, and of how many chunks it is made; never the draft."""
+        return self._drive(checkpoint_flow(self._open_scope(), draft, chunks, name))
+
+    async def acheckpoint_draft(
+        self, draft: str | bytes, *, chunks: int, name: str = "draft"
+    ) -> DraftCheckpoint:
+        """As :meth:`checkpoint_draft`, for tasks."""
+        return await self._adrive(checkpoint_flow(self._open_scope(), draft, chunks, name))
+
+    def probe(self, sandbox: str = "process") -> Probed:
+        """Ask the host what the code of tools may reach in this sandbox, on record as ``sandbox.probed``.
+
+        ``counterfoil.open(…, host=Host(sandbox=…))`` says who answers; the default says that it cannot tell.
+        """
+        return self._drive(probe_flow(self._open_scope(), self._lends().sandbox, sandbox))
+
+    async def aprobe(self, sandbox: str = "process") -> Probed:
+        """As :meth:`probe`, for tasks; the probe is called in a thread."""
+        return await self._adrive(probe_flow(self._open_scope(), self._lends().sandbox, sandbox))
+
+    @abstractmethod
+    def _open_scope(self) -> RunScope: ...
+
+    @abstractmethod
+    def _drive(self, flow: Flow[T]) -> T: ...
+
+    @abstractmethod
+    async def _adrive(self, flow: Flow[T]) -> T: ...
+
+    @abstractmethod
+    def _lends(self) -> Host: ...
