@@ -7,6 +7,7 @@ from typing import Final
 from counterfoil.access.rows import FEATURE as ACCESS
 from counterfoil.approvals.rows import FEATURE as APPROVALS
 from counterfoil.artifacts.rows import FEATURE as ARTIFACTS
+from counterfoil.companions.rows import COMPANIONS
 from counterfoil.effects.declaring import FEATURE as DECLARED
 from counterfoil.effects.lever import FEATURE as LEVER
 from counterfoil.effects.rows import FEATURE as EFFECTS
@@ -35,4 +36,8 @@ FEATURES: Final[tuple[Feature, ...]] = (
     ACCESS,
 )
 
-TABLES: Final[tuple[TableSpec, ...]] = tuple(table for feature in FEATURES for table in feature.tables)
+TABLES: Final[tuple[TableSpec, ...]] = (
+    *(table for feature in FEATURES for table in feature.tables),
+    # Not of a feature: its rows follow from no event.
+    COMPANIONS,
+)

@@ -12,6 +12,7 @@ from counterfoil.client.custody import older_epoch, revived_key
 from counterfoil.client.place import Parts
 from counterfoil.client.ports import LedgerPorts
 from counterfoil.client.streams import SystemStreams
+from counterfoil.companions.table import CompanionTable
 from counterfoil.core.catalogue import Registry
 from counterfoil.core.genesis import ContentMode
 from counterfoil.core.ids import is_id
@@ -56,6 +57,7 @@ class Handle:
         self.store: Store = parts.store
         self.registry: Registry = Registry()
         self.upcasts: Upcasts = Upcasts()
+        self._companion_tables: dict[str, CompanionTable] = {}
         self.owner: str = make_owner()
         self._heartbeat = Heartbeat()
         self.keyring, self.ports, self.content = keys_and_ports(

@@ -14,6 +14,7 @@ from counterfoil.client.approving import Approving
 from counterfoil.client.artifacts import place_of
 from counterfoil.client.budgeting import Budgeting
 from counterfoil.client.clock import SystemClock
+from counterfoil.client.companions import Companions
 from counterfoil.client.doctoring import Doctoring
 from counterfoil.client.features import TABLES
 from counterfoil.client.ids import UlidIds
@@ -113,6 +114,7 @@ class Ledger(
     Accessing,
     Approving,
     Budgeting,
+    Companions,
     Doctoring,
     Journaling,
     Observing,

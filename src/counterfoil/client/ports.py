@@ -130,7 +130,7 @@ class LedgerPorts:
         """
         rows: list[RowChange] = []
         streams = tuple([self._ready_entry(entry, rows, objects) for entry in unit.entries])
-        return Unit(streams, tuple(rows), unit.guards)
+        return Unit(streams, (*rows, *unit.beside), unit.guards)
 
     def _ready_entry(self, entry: Entry, rows: list[RowChange], objects: list[bytes]) -> StreamAppend:
         genesis = entry.create or self.genesis(entry.stream_id)

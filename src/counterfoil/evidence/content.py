@@ -20,6 +20,7 @@ from counterfoil.errors import (
     KeyWithheld,
 )
 from counterfoil.evidence.collector import Collector
+from counterfoil.evidence.companions import CompanionCheck
 from counterfoil.evidence.raw import Parts, RawEvent
 from counterfoil.evidence.report import Counts
 from counterfoil.keys.keyring import Keyring
@@ -85,7 +86,9 @@ class Records:
         collector: Collector,
         counts: Counts,
         keys: StreamKeys | None,
+        companions: CompanionCheck | None = None,
     ) -> None:
+        self._companions = companions
         self._stream_id = stream_id
         self._stream_key = stream_key or ""
         self._certificates = certificates
@@ -129,6 +132,8 @@ class Records:
             self._name_missing()
         if self._keys is not None:
             self._keys.material(self._keys.genesis.key, 0)
+        if self._companions is not None:
+            self._companions.finish()
 
     def _check(self, parts: Parts, part: int, record: object) -> None:
         at = 3 * part
@@ -143,6 +148,8 @@ class Records:
         what = self._keys.open(self._row[2], part, record, parts[at], parts[at + 1], self._row[1])
         if what is None:
             self._counts.records_opened += 1
+            if part and self._companions is not None:
+                self._companions.take((*self._row[:8], part, record), parts)
         elif what:
             self._fault("content_damaged", f"part {part}: {what}")
 

@@ -122,6 +122,7 @@ class Counts(msgspec.Struct, kw_only=True):
     artifacts: int = 0
     artifacts_opened: int = 0
     artifacts_erased: int = 0
+    companions: int = 0
     keys: int = 0
     rows_refolded: int = 0
 

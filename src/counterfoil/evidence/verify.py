@@ -17,6 +17,7 @@ from counterfoil.core.several import several
 from counterfoil.errors import CounterfoilError, InvalidForm, StoreError, StreamNotFound, UnknownFormat
 from counterfoil.evidence.artifacts import ArtifactCheck
 from counterfoil.evidence.collector import Collector
+from counterfoil.evidence.companions import CompanionCheck
 from counterfoil.evidence.content import Certificates, Records, StreamKeys
 from counterfoil.evidence.custody import Custody, Imported, imports
 from counterfoil.evidence.folding import RowFold
@@ -248,14 +249,16 @@ class _Verification:
         if self._level == "chain":
             return None
         collector = self.scope.collector
-        keys = None
+        keys = companions = None
         if self._level == "content" and genesis is not None:
             keys = StreamKeys(genesis, self._keyring, certificates, collector, self._named_keys)
+            material = partial(keys.material, genesis.key, 0)
+            companions = CompanionCheck(self._reader, genesis, material, collector, self.scope.counts)
         elif self._level == "content":
             why = "the genesis that says how they are made was changed or cannot be read"
             collector.leave_out("the content of records of a stream", why, 1)
         stream_key = None if genesis is None else genesis.key
-        return Records(name, stream_key, certificates, collector, self.scope.counts, keys)
+        return Records(name, stream_key, certificates, collector, self.scope.counts, keys, companions)
 
     def _head(self, stored: StoredStream, name: str) -> tuple[int, str] | None:
         head = stored.head

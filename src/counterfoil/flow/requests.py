@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, Protocol, TypeVar
 from counterfoil.core.event import Draft
 from counterfoil.core.frozen import frozen
 from counterfoil.core.genesis import Genesis
-from counterfoil.store.rows import Guard, Key
+from counterfoil.store.rows import Guard, Key, RowChange
 from counterfoil.store.unit import ANY, Expected, Lease
 
 T = TypeVar("T")
@@ -36,10 +36,14 @@ class Entry:
 
 @frozen
 class UnitDraft:
-    """An append unit before keys and rows: the ports seal the drafts and derive the rows from them."""
+    """An append unit before keys and rows: the ports seal the drafts and derive the rows from them.
+
+    ``beside`` are changes of companions: rows that follow from no event and are written with these.
+    """
 
     entries: tuple[Entry, ...]
     guards: tuple[Guard, ...] = ()
+    beside: tuple[RowChange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

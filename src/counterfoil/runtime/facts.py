@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from counterfoil.companions.seal import sealed
+from counterfoil.companions.table import Change
 from counterfoil.core import canonical
 from counterfoil.core.catalogue import Registry
 from counterfoil.core.event import Draft, Part
@@ -18,7 +20,7 @@ from counterfoil.flow.requests import Events, Flow, Read, RowOf
 from counterfoil.runtime import rows
 from counterfoil.runtime.events import about
 from counterfoil.runtime.recording import record
-from counterfoil.store.rows import Row
+from counterfoil.store.rows import Row, RowChange
 
 _NOTHING: Final[Mapping[str, Any]] = {}
 
@@ -49,8 +51,9 @@ def record_flow(
     data: Mapping[str, Any],
     version: int,
     ignorable: bool,
+    changes: Sequence[Change] = (),
 ) -> Flow[None]:
-    """Append one event of the application; the same call of a resumed run adds nothing.
+    """Append one event of the application, companions with it; the same call of a resumed run adds nothing.
 
     Its id is made from what it says and which time it says it, so that a second entry finds it.
     """
@@ -58,26 +61,27 @@ def record_flow(
         raise InvalidForm(f"data is a mapping of names to values, not {type(data).__name__}", argument="data")
     scope.check()
     public, content = _split(registry, event_type, version, data)
-    digest, occurrence, event_id = _identity(scope, event_type, version, data)
+    digest, occurrence, event_id = _identity(scope, event_type, version, data, _checked(changes))
     known = yield from scope.part(Facts).of_type(scope, event_type)
     if event_id in known:
         return
     scope.frontier(f"another {event_type}")
     spec = registry.spec(event_type, version)
+    parts, beside = _parts(scope, event_id, content, changes)
     draft = Draft(
         event_id=event_id,
         event_type=event_type,
         occurred_at=time_text(scope.ports.now_ms()),
         actor=scope.actor,
         data=public,
-        parts=(Part(content),) if content else (),
+        parts=parts,
         event_schema_version=version,
         run_id=scope.run_id,
         ignorable=ignorable if spec is None else spec.ignorable,
     )
     with scope.in_flight(event_id):
         try:
-            yield from record(scope, draft)
+            yield from record(scope, draft, beside=beside)
         except EventIdReused:
             # An append whose answer was lost had recorded it: the id says what it says.
             return
@@ -98,17 +102,45 @@ def _split(
     return public, encoded
 
 
+def _checked(changes: Sequence[Change]) -> Sequence[Change]:
+    for change in changes:
+        if not isinstance(change, Change):
+            raise InvalidForm(
+                f"rows are made by a declared table, not {type(change).__name__}",
+                hint="orders = ledger.declare_table(…), then rows=[orders.put({…})]",
+                argument="rows",
+            )
+    return changes
+
+
+def _parts(
+    scope: RunScope, event_id: str, content: dict[str, Any], changes: Sequence[Change]
+) -> tuple[tuple[Part, ...], tuple[RowChange, ...]]:
+    """The content parts: what the event says, and what it commits to where it has companions; and their rows."""
+    if not changes:
+        return (Part(content),) if content else (), ()
+    ports, stream_id = scope.ports, scope.stream_id
+    rows, part = sealed(ports.genesis(stream_id), ports.material(stream_id), event_id, changes)
+    return (Part(content), part), rows
+
+
 def _identity(
-    scope: RunScope, event_type: str, version: int, data: Mapping[str, Any]
+    scope: RunScope, event_type: str, version: int, data: Mapping[str, Any], changes: Sequence[Change]
 ) -> tuple[str, int, str]:
     """Digest of what is said, which time it is said, and the event id made of both."""
     material = scope.ports.material(scope.stream_id)
-    said = canonical.encode([event_type, version, to_json(dict(data), "data")])
-    digest = material.digest("arguments", [], said)
+    what = [event_type, version, to_json(dict(data), "data")]
+    if changes:
+        what.append([[one.table, one.version, list(one.key), _row(one)] for one in changes])
+    digest = material.digest("arguments", [], canonical.encode(what))
     occurrence = scope.occurrence(f"fact:{event_type}", digest)
     place = canonical.encode([step_path(), digest])
     event_id = derived_id("evt", material.keyed("derived-id", [scope.run_id, occurrence], place))
     return digest, occurrence, event_id
+
+
+def _row(change: Change) -> Any:
+    return None if change.row is None else dict(change.row)
 
 
 def message_flow(admission_id: str | None) -> Flow[Any]:

@@ -8,7 +8,7 @@ from counterfoil.errors import Fenced
 from counterfoil.flow.context import RunScope
 from counterfoil.flow.requests import Append, Entry, Flow, UnitDraft
 from counterfoil.runtime.events import Said
-from counterfoil.store.rows import Guard
+from counterfoil.store.rows import Guard, RowChange
 from counterfoil.store.unit import ANY, Expected, Receipt
 
 
@@ -33,12 +33,19 @@ def draft(
 
 
 def record(
-    scope: RunScope, *drafts: Draft, expected: Expected = ANY, guards: tuple[Guard, ...] = ()
+    scope: RunScope,
+    *drafts: Draft,
+    expected: Expected = ANY,
+    guards: tuple[Guard, ...] = (),
+    beside: tuple[RowChange, ...] = (),
 ) -> Flow[Receipt]:
-    """Append in one unit and wait until it is durable. Raises ``LeaseLost`` when another worker owns the run now."""
+    """Append in one unit and wait until it is durable, with changes of companions ``beside``.
+
+    Raises ``LeaseLost`` when another worker owns the run now.
+    """
     entry = Entry(scope.stream_id, drafts, expected=expected, token=scope.token)
     try:
-        receipt: Receipt = yield Append(UnitDraft((entry,), guards), noted=scope.outside.noted)
+        receipt: Receipt = yield Append(UnitDraft((entry,), guards, beside), noted=scope.outside.noted)
     except Fenced as lost:
         raise scope.latch(scope.lost()) from lost
     return receipt

@@ -12,6 +12,7 @@ from typing import Any, ParamSpec, Self, TypeVar, Unpack, cast, overload
 from counterfoil.abc import Host
 from counterfoil.artifacts.handle import Artifact, serving
 from counterfoil.artifacts.keep import Given, How, keep_flow, wanted
+from counterfoil.companions.table import Change
 from counterfoil.core.catalogue import Registry
 from counterfoil.core.values import from_json, to_json
 from counterfoil.effects.decisions import Constrained, Decisions
@@ -226,14 +227,17 @@ class Run(Checking, Notes):
         *,
         version: int = 1,
         ignorable: bool = False,
+        rows: Sequence[Change] = (),
     ) -> None:
         """Record a fact of the application.
 
         Fields declared public with ``ledger.declare`` stand in the open, everything else is content. A type that was
-        not declared needs ``ignorable=True`` (DESIGN 3). Resuming records nothing twice.
+        not declared needs ``ignorable=True`` (DESIGN 3). ``rows`` are changes of companions
+        (``ledger.declare_table``), made in the event's own transaction. Resuming records nothing twice.
         """
         registry = self._host.registry
-        self._drive(record_flow(self._open_scope(), registry, event_type, data or {}, version, ignorable))
+        flow = record_flow(self._open_scope(), registry, event_type, data or {}, version, ignorable, rows)
+        self._drive(flow)
 
     async def arecord(
         self,
@@ -242,12 +246,12 @@ class Run(Checking, Notes):
         *,
         version: int = 1,
         ignorable: bool = False,
+        rows: Sequence[Change] = (),
     ) -> None:
         """As :meth:`record`, for tasks."""
         registry = self._host.registry
-        await self._adrive(
-            record_flow(self._open_scope(), registry, event_type, data or {}, version, ignorable)
-        )
+        flow = record_flow(self._open_scope(), registry, event_type, data or {}, version, ignorable, rows)
+        await self._adrive(flow)
 
     def artifact(self, source: Given, **how: Unpack[How]) -> Artifact:
         """Keep bytes outside the events: encrypted, stored once for a subject, recorded as ``artifact.stored``.

@@ -167,7 +167,8 @@ class Store(Reader, Protocol):
     def rebuild_rows(self, stream_id: str | None, changes: Iterable[RowChange]) -> None:
         """Replace all derived rows of a stream (None: of all tables) by ``changes``, in one transaction.
 
-        A stream's rows are those whose ``stream_column`` names it. ``changes`` hold no ``SequenceOf``.
+        A stream's rows are those whose ``stream_column`` names it. ``changes`` hold no ``SequenceOf``. Tables of
+        ``truth`` are left as they are, and a change of one is ``InvalidUnit``.
         What they raise reaches the caller as it is, and then every row stays as it was.
         """
         ...

@@ -1,15 +1,17 @@
 """Row tables beside the events: their declaration, the changes an append makes, the guards it checks.
 
-Rows are derived: each is a pure function of the events (DESIGN 2.7), written in the event's own transaction.
+Rows are derived: each is a pure function of the events (DESIGN 2.7), written in the event's own transaction. The rows
+of a table of ``truth`` are the exception: what an application keeps beside its events, written only with an append.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from counterfoil.core.frozen import frozen
+from counterfoil.errors import InvalidUnit
 
 ColumnType = Literal["text", "integer", "blob"]
 Cell = str | int | bytes | None
@@ -39,6 +41,8 @@ class TableSpec:
     ``version`` rises when columns change; an older process that meets a newer version reads and refuses to write.
     ``stream_column`` names the column that erasure and purge select by. The rows of a ``watched`` table are guarded by
     many units and changed by few: a guard on one holds up nobody but who changes the table.
+    The rows of a ``truth`` table follow from nothing, so no rebuild touches them; its key begins with the stream column,
+    and a unit changes only rows of streams that it appends events to.
     Names are lower-case labels ``[a-z][a-z0-9_]*``; adapters may put them into SQL unquoted.
     """
 
@@ -49,6 +53,7 @@ class TableSpec:
     version: int = 1
     stream_column: str | None = "stream_id"
     watched: bool = False
+    truth: bool = False
 
     def place_in(self, index: str, row: Row) -> Key:
         """What a selection by this index goes on after when ``row`` was its last: the index's columns, then the key's."""
@@ -124,6 +129,24 @@ class RowIs:
 
 
 Guard = Absent | RowIs
+
+
+def check_beside(spec: TableSpec, change: RowChange, appended: Collection[str]) -> None:
+    """Refuse with InvalidUnit to change a row of truth without an event of its own stream beside it.
+
+    ``appended`` are the streams that the unit appends events to; none where there is no append.
+    """
+    if not spec.truth:
+        return
+    column = spec.key[0]
+    stream_id = change.values.get(column) if isinstance(change, Put) else change.key[0]
+    if stream_id not in appended:
+        raise InvalidUnit(
+            f"rows of {spec.name} are written only beside an event of the stream they belong to",
+            hint="put the change into the unit that records the event",
+            table=spec.name,
+        )
+
 
 Index = Callable[[str, str], str]
 """``index(purpose, text)`` of FORMAT 3: the tenant-keyed lookup value of a text from outside."""

@@ -52,7 +52,7 @@ class Unit:
     A unit that contradicts itself is refused with :class:`counterfoil.errors.InvalidUnit`, whatever the store holds:
     no event and no stream to create, a stream twice, an event of another stream, an event id twice, an undeclared
     table or column, a cell of the wrong type, a required column left out, ``SequenceOf`` an event that is not in it
-    or in a key.
+    or in a key, a row of a ``truth`` table whose stream gets no event.
 
     Checked inside the transaction, in append order: duplicate (same ids, same content: original positions are
     returned and nothing is written, no rows either), fenced, expected, guards. A failed check records nothing of

@@ -19,6 +19,7 @@ from counterfoil.errors import (
     StreamNotFound,
     WrongSequence,
 )
+from counterfoil.store.rows import check_beside
 from counterfoil.store.unit import (
     Head,
     Position,
@@ -53,8 +54,10 @@ def check_unit(state: State, unit: Unit) -> None:
     event_ids = frozenset(event.event_id for event in events)
     if len(event_ids) != len(events):
         raise InvalidUnit("an append unit holds an event id twice")
+    appended = {part.stream_id for part in unit.streams if part.events}
     for change in unit.rows:
         check_change(state.tables, change, event_ids)
+        check_beside(state.tables[change.table].spec, change, appended)
     for guard in unit.guards:
         check_guard(state.tables, guard)
 

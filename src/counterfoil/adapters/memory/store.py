@@ -22,7 +22,7 @@ from counterfoil.errors import (
     StreamNotFound,
 )
 from counterfoil.store.contract import Reader
-from counterfoil.store.rows import RowChange, TableSpec
+from counterfoil.store.rows import RowChange, TableSpec, check_beside
 from counterfoil.store.unit import (
     Capabilities,
     Checkpoint,
@@ -143,7 +143,10 @@ class MemoryStore(StateReader):
             self._check_usable()
             for change in wanted:
                 rows_.check_change(self._state.tables, change, frozenset())
+                check_beside(self._state.tables[change.table].spec, change, ())
             for table in self._state.tables.values():
+                if table.spec.truth:
+                    continue
                 keys = list(table.rows) if stream_id is None else rows_.rows_of_stream(table, stream_id)
                 for key in keys:
                     del table.rows[key]

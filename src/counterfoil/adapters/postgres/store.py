@@ -31,7 +31,7 @@ from counterfoil.adapters.shared.handles import StoreHandle, abandoned_after_for
 from counterfoil.adapters.shared.refusals import check_checkpoint
 from counterfoil.errors import StreamNotFound
 from counterfoil.store.contract import Reader
-from counterfoil.store.rows import RowChange
+from counterfoil.store.rows import RowChange, check_beside
 from counterfoil.store.unit import Capabilities, Checkpoint, Claimed, Lease, Outcome, Unit
 from counterfoil.store.writer import GroupWriter
 
@@ -136,6 +136,7 @@ class PostgresStore(StoreHandle[Engine, RowTables], Reads):
             while some := list(islice(handed, ROWS_PER_STATEMENT)):
                 for change in some:
                     check_change(self._tables.empty, change, frozenset())
+                    check_beside(self._tables.table(change.table).spec, change, ())
                 transaction.fetch_rows(touched(self._tables, some, ()))
                 transaction.change_rows(some)
                 transaction.flush_rows()
@@ -263,6 +264,8 @@ def _save_checkpoint(transaction: WriteTransaction, schema: str, checkpoint: Che
 
 def _clear_rows(transaction: WriteTransaction, tables: RowTables, stream_id: str | None) -> None:
     for table in tables.declared.values():
+        if table.spec.truth:
+            continue
         if stream_id is None:
             run(transaction.connection, table.clear)
         elif table.clear_stream is not None:

@@ -21,6 +21,7 @@ from counterfoil.adapters.shared.declared import (
     carried_over,
     check_spec,
     described,
+    refuse_dropped,
 )
 from counterfoil.adapters.shared.paging import Pages, listed, quote
 from counterfoil.store.rows import VERSION_COLUMN, Cell, Row, TableSpec
@@ -160,15 +161,18 @@ class RowTables(DeclaredTables[RowTable]):
         """Make missing tables and carry older ones over; inside the caller's transaction."""
         for mine, older in self.lacking(self._held(connection)):
             spec = mine.spec
+            if spec.truth and older is None:
+                known = f"SELECT 1 FROM {quoted(self.schema)}.row_table WHERE name = %s"
+                refuse_dropped(spec, known=bool(fetch(connection, known, (spec.name,))))
             self._make_over(connection, spec, older)
             # A table that appears in a ledger with events misses the rows that follow from them.
             run(
                 connection,
                 f"INSERT INTO {quoted(self.schema)}.row_table (name, version, spec, stream_column, stale)"
-                f" VALUES (%s, %s, %s, %s, EXISTS (SELECT 1 FROM {quoted(self.schema)}.event))"
+                f" VALUES (%s, %s, %s, %s, %s AND EXISTS (SELECT 1 FROM {quoted(self.schema)}.event))"
                 " ON CONFLICT (name) DO UPDATE SET version = excluded.version, spec = excluded.spec,"
                 " stream_column = excluded.stream_column, stale = excluded.stale",
-                (spec.name, spec.version, described(spec), spec.stream_column),
+                (spec.name, spec.version, described(spec), spec.stream_column, not spec.truth),
             )
 
     def _held(self, connection: BoundedConnection) -> Held:

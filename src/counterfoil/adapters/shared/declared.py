@@ -45,21 +45,23 @@ def check_spec(spec: TableSpec, name_max: int) -> None:
         problem = "a column is declared twice, or a key, index or stream column is not declared"
     elif not spec.key:
         problem = "a table needs a key"
+    elif spec.truth and spec.key[0] != spec.stream_column:
+        problem = "the key of a table of truth begins with the stream column"
     if problem:
         raise ConfigInvalid(f"the declaration of table {spec.name!r} is wrong: {problem}", table=spec.name)
 
 
 def described(spec: TableSpec) -> str:
     """A declaration as the ledger keeps it, to be compared with what a program declares later."""
-    return json.dumps(
-        {
-            "columns": [[column.name, column.type, column.required] for column in spec.columns],
-            "key": list(spec.key),
-            "indexes": {name: list(columns) for name, columns in sorted(spec.indexes.items())},
-            "stream_column": spec.stream_column,
-        },
-        sort_keys=True,
-    )
+    told: dict[str, object] = {
+        "columns": [[column.name, column.type, column.required] for column in spec.columns],
+        "key": list(spec.key),
+        "indexes": {name: list(columns) for name, columns in sorted(spec.indexes.items())},
+        "stream_column": spec.stream_column,
+    }
+    if spec.truth:
+        told["truth"] = True
+    return json.dumps(told, sort_keys=True)
 
 
 def from_description(name: str, version: int, text: str) -> TableSpec:
@@ -72,7 +74,18 @@ def from_description(name: str, version: int, text: str) -> TableSpec:
         indexes={index: tuple(columns) for index, columns in told["indexes"].items()},
         version=version,
         stream_column=told["stream_column"],
+        truth=told.get("truth", False),
     )
+
+
+def refuse_dropped(spec: TableSpec, *, known: bool) -> None:
+    """Raise SchemaUnknown for a table of truth that the database knows of and does not have: an empty one would lie."""
+    if known:
+        raise SchemaUnknown(
+            f"the table of {spec.name} was dropped, and its rows follow from nothing",
+            hint="restore the last backup; with read_only everything else can be read",
+            table=spec.name,
+        )
 
 
 def carried_over(older: TableSpec, newer: TableSpec) -> list[str]:
@@ -107,6 +120,13 @@ class DeclaredTables(Generic[T]):
         try:
             return self.by_name[name]
         except KeyError:
+            if name in self.declared and self.declared[name].spec.truth:
+                raise SchemaUnknown(
+                    f"the ledger has no table of {name}",
+                    hint="a ledger made before there were such rows gets it when it is opened for writing; if it was "
+                    "dropped, restore the last backup: its rows follow from nothing",
+                    table=name,
+                ) from None
             if name in self.declared:
                 raise SchemaUnknown(
                     f"the ledger lacks the table of {name}, which is derived",

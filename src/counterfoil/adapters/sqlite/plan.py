@@ -26,6 +26,7 @@ from counterfoil.store.rows import (
     RowChange,
     RowIs,
     SequenceOf,
+    check_beside,
 )
 from counterfoil.store.unit import ANY, StreamAppend, Unit
 
@@ -82,6 +83,8 @@ def plan_unit(tables: RowTables, unit: Unit) -> Job:
 
 def plan_rows(tables: RowTables, changes: Sequence[RowChange]) -> list[RowStep]:
     """Row changes without an append (a rebuild): no cell may stand for a sequence. Raises InvalidUnit."""
+    for change in changes:
+        check_beside(tables.table(change.table).spec, change, ())
     return [_row_step(tables.table(change.table), change, _NO_IDS) for change in changes]
 
 
@@ -99,10 +102,18 @@ def check_key(table: RowTable, key: Key) -> None:
 def _plan(tables: RowTables, unit: Unit) -> Job:
     ids, size, plain = _check_events(unit)
     rows = [_row_step(tables.table(change.table), change, ids) for change in unit.rows]
+    _check_truth(tables, unit)
     if not unit.guards:
         return Job(unit.streams, rows, (), len(ids), size, plain)
     guards = [_guard_step(tables.table(guard.table), guard) for guard in unit.guards]
     return Job(unit.streams, rows, guards, len(ids), size)
+
+
+def _check_truth(tables: RowTables, unit: Unit) -> None:
+    for change in unit.rows:
+        spec = tables.table(change.table).spec
+        if spec.truth:
+            check_beside(spec, change, {part.stream_id for part in unit.streams if part.events})
 
 
 def _check_events(unit: Unit) -> tuple[set[str], int, bool]:

@@ -287,6 +287,8 @@ def _save_checkpoint(transaction: WriteTransaction, checkpoint: Checkpoint) -> N
 
 def _clear_rows(transaction: WriteTransaction, tables: RowTables, stream_id: str | None) -> None:
     for table in tables.declared.values():
+        if table.spec.truth:
+            continue
         if stream_id is None:
             transaction.cursor.execute(table.clear)
         elif table.clear_stream is not None:

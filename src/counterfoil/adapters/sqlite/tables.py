@@ -14,6 +14,7 @@ from counterfoil.adapters.shared.declared import (
     carried_over,
     check_spec,
     described,
+    refuse_dropped,
 )
 from counterfoil.adapters.shared.paging import Dialect, Pages, listed, quote
 from counterfoil.adapters.sqlite.bulk import Bulk
@@ -123,9 +124,12 @@ class RowTables(DeclaredTables[RowTable]):
         """Make missing tables and carry older ones over; inside the caller's transaction."""
         for mine, older in self.lacking(_held(connection)):
             spec = mine.spec
+            if spec.truth and older is None:
+                known = "SELECT 1 FROM row_table WHERE name = ?"
+                refuse_dropped(spec, known=bool(fetch(connection, known, (spec.name,))))
             _make_over(connection, spec, older)
             # A table that appears in a ledger with events misses the rows that follow from them.
-            stale = connection.execute("SELECT EXISTS (SELECT 1 FROM event)").fetchone()[0]
+            stale = not spec.truth and connection.execute("SELECT EXISTS (SELECT 1 FROM event)").fetchone()[0]
             connection.execute(
                 "INSERT OR REPLACE INTO row_table (name, version, spec, stale) VALUES (?, ?, ?, ?)",
                 (spec.name, spec.version, described(spec), stale),

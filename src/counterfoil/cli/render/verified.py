@@ -176,6 +176,10 @@ def _covered(body: _Body, report: Report) -> None:
     if counts.artifacts:
         said = f"read and compared with their names; {count(counts.artifacts_opened)} opened"
         body.row("artifacts", count(counts.artifacts), said)
+    if counts.companions:
+        body.row(
+            "companions", count(counts.companions), "opened, and as the events say that they were written"
+        )
     if counts.artifacts_erased:
         body.row("artifacts erased", count(counts.artifacts_erased), "under certificates")
     body.row("keys", count(counts.keys), _keys_note(report))

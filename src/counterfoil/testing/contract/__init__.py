@@ -5,6 +5,7 @@ from __future__ import annotations
 from counterfoil.testing.contract.appending import AppendContract
 from counterfoil.testing.contract.artifacts import ArtifactStoreContract
 from counterfoil.testing.contract.case import ContractCase
+from counterfoil.testing.contract.companions import CompanionContract
 from counterfoil.testing.contract.concurrency import ConcurrencyContract
 from counterfoil.testing.contract.conditions import ConditionContract
 from counterfoil.testing.contract.duplicates import DuplicateContract
@@ -26,6 +27,7 @@ class StoreContract(
     DuplicateContract,
     ConditionContract,
     RowContract,
+    CompanionContract,
     SelectContract,
     LeaseContract,
     ReadContract,

@@ -60,7 +60,15 @@ GATE = TableSpec(
 )
 """A table that many units guard and few change."""
 
-SAMPLE_TABLES = (PARCEL, SHELF, GATE)
+NOTE = TableSpec(
+    name="sample_note",
+    columns=(Column("stream_id"), Column("name"), Column("box", "blob")),
+    key=("stream_id", "name"),
+    truth=True,
+)
+"""A table of truth, written only beside events."""
+
+SAMPLE_TABLES = (PARCEL, SHELF, GATE, NOTE)
 
 ErrorType = TypeVar("ErrorType", bound=CounterfoilError)
 
@@ -149,6 +157,7 @@ def everything(reader: Reader) -> tuple[object, ...]:
         [reader.read(stored.stream_id, limit=10_000) for stored in reader.streams(limit=10_000)],
         reader.select(PARCEL.name, limit=10_000),
         reader.select(SHELF.name, limit=10_000),
+        reader.select(NOTE.name, limit=10_000),
     )
 
 

@@ -1,0 +1,1 @@
+"""Companions: rows that an application keeps beside its events, sealed, and written only in an append (seed 003)."""
