@@ -129,6 +129,13 @@ CASES = {
         scenarios/test_run_unknown_events.py::test_an_ignorable_event_is_skipped_and_a_known_one_is_not
         scenarios/test_verify_unknown_event.py::test_the_conversation_verifies_whole_in_a_build_that_does_not_know_the_type
         """,
+    "S23 search text is not a query language": """
+        scenarios/test_search.py::test_a_text_is_no_query_language
+        scenarios/test_search.py::test_every_query_in_every_script_finds_what_a_scan_finds
+        scenarios/test_search.py::test_operators_work_on_request
+        scenarios/test_search.py::test_a_query_that_cannot_be_read_says_where
+        scenarios/test_search_command.py::test_each_refusal_has_its_code
+        """,
     "S24 the audit that says fine": """
         scenarios/test_verify_audit_that_says_fine.py::test_one_bit_of_a_payload_on_disk_is_found
         scenarios/test_verify_audit_that_says_fine.py::test_the_last_event_deleted_is_found

@@ -76,6 +76,7 @@ class Face:
             read_only=not write and not create,
             artifacts=self.config.artifacts,
             turns=self.config.turns,
+            search="off",  # a damaged index hides nothing from commands that do not search
             clock=self.clock,
         )
 

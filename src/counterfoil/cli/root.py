@@ -24,6 +24,7 @@ COMMANDS: Final = {
     "import": "Import transcripts of other agents.",
     "ls": "List conversations, runs, effects or reviews.",
     "show": "Show a conversation or a run as a timeline, or one event exactly.",
+    "search": "Find events by what was said in them.",
     "tail": "Print events as they are recorded.",
     "verify": "Check every stored byte, and say what that proves.",
     "doctor": "The health of a ledger in one screen.",

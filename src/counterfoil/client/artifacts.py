@@ -24,7 +24,7 @@ from counterfoil.client.handle import Handle
 from counterfoil.client.place import files_in
 from counterfoil.client.ports import LedgerPorts
 from counterfoil.core.artifact import SCHEME, Reference, reference_of
-from counterfoil.errors import ArtifactNotFound, InvalidForm, StreamNotFound
+from counterfoil.errors import ArtifactNotFound, InvalidForm
 from counterfoil.flow.event import Event
 from counterfoil.flow.requests import Entry, PutArtifact, UnitDraft
 from counterfoil.store.rows import Key, Row
@@ -193,16 +193,6 @@ class Keeping(Handle):
     def artifacts(self) -> Artifacts:
         """Artifacts: list, find, read and check them, and keep some outside a run."""
         return Artifacts(self, self.stream_named)
-
-    def stream_named(self, name: str) -> str:
-        """Stream id of a conversation by its name or its own id. Raises StreamNotFound."""
-        found = self._find(name)
-        if found is None:
-            raise StreamNotFound(
-                f"there is no conversation {name!r} for tenant {self.tenant} in {self.place}",
-                hint="`counterfoil ls` lists them",
-            )
-        return found
 
 
 def place_of(given: str | Path | ArtifactStore, *, read_only: bool) -> ArtifactStore:

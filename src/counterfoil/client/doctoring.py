@@ -7,11 +7,11 @@ from typing import Final
 
 from counterfoil.artifacts.rows import ARTIFACTS
 from counterfoil.client.finding import Finding
-from counterfoil.client.handle import Handle
 from counterfoil.client.place import MEMORY
 from counterfoil.client.place_checks import kek_modes, of_directory
 from counterfoil.client.ports import LedgerPorts
 from counterfoil.client.rebuilding import stale_tables
+from counterfoil.client.searching import Searching
 from counterfoil.client.waiting_checks import waiting
 from counterfoil.errors import CounterfoilError
 
@@ -19,7 +19,7 @@ SKEW_MOST_MS: Final = 2_000
 """A difference of clocks from which leases and times mislead."""
 
 
-class Doctoring(Handle):
+class Doctoring(Searching):
     """Looking at a ledger's health."""
 
     def doctor(self) -> list[Finding]:
@@ -39,7 +39,7 @@ class Doctoring(Handle):
             found += waiting(self.ports)
         except CounterfoilError as error:
             found.append(Finding("what waits", "work", "unknown", None, "", error.message, error.hint or ""))
-        return [*found, *artifact_folder(self), *not_kept()]
+        return [*found, *artifact_folder(self), search_lag(self), *not_kept()]
 
 
 def engine(ports: LedgerPorts) -> Finding:
@@ -148,9 +148,26 @@ def future(ports: LedgerPorts) -> Finding:
     return Finding(name, "store", "ok", age, "ms", "since it was recorded")
 
 
+def search_lag(ledger: Doctoring) -> Finding:
+    """How far the search index is behind, and whether its file can be searched at all."""
+    name = "search lag"
+    if ledger.search_place == "off":
+        return Finding(name, "store", "ok", None, "", "search is off")
+    try:
+        lag = ledger.search_lag()
+    except CounterfoilError as error:
+        return Finding(name, "store", "warn", None, "", error.message, error.hint or "")
+    if lag is None:
+        return Finding(name, "store", "ok", None, "", "none yet: the first search makes it")
+    if lag.caught_up:
+        return Finding(name, "store", "ok", 0, "ms", "the index has reached the end of the ledger")
+    means = "the next search brings the index up to date"
+    return Finding(name, "store", "ok", lag.ms, "ms", means)
+
+
 def not_kept() -> list[Finding]:
     """What is asked for and this version does not have, said rather than left out."""
     return [
         Finding(name, "store", "ok", None, "", "not kept by this version")
-        for name in ("feed lag", "search lag", "unsealed tail")
+        for name in ("feed lag", "unsealed tail")
     ]

@@ -17,7 +17,14 @@ from counterfoil.core.catalogue import Registry
 from counterfoil.core.genesis import ContentMode
 from counterfoil.core.ids import is_id
 from counterfoil.core.upcast import Upcasts
-from counterfoil.errors import InputError, KeyStoreMissing, KeyStoreStale, KeyWithheld, StoreReadOnly
+from counterfoil.errors import (
+    InputError,
+    KeyStoreMissing,
+    KeyStoreStale,
+    KeyWithheld,
+    StoreReadOnly,
+    StreamNotFound,
+)
 from counterfoil.flow.drive import drive
 from counterfoil.keys.keyring import Keyring
 from counterfoil.runtime.heartbeat import Heartbeat
@@ -119,6 +126,16 @@ class Handle:
             raise StoreReadOnly(
                 f"{self.place} was opened for reading", hint="open it without read_only", place=self.place
             )
+
+    def stream_named(self, name: str) -> str:
+        """Stream id of a conversation by its name or its own id. Raises ``StreamNotFound``."""
+        found = self._find(name)
+        if found is None:
+            raise StreamNotFound(
+                f"there is no conversation {name!r} for tenant {self.tenant} in {self.place}",
+                hint="`counterfoil ls` lists them",
+            )
+        return found
 
     def _find(self, name: str) -> str | None:
         if is_id(name, "str"):

@@ -26,6 +26,7 @@ from counterfoil.client.reconciling import Reconciling
 from counterfoil.client.repairing import Repairing
 from counterfoil.client.replaying import Replaying
 from counterfoil.client.reviewing import Reviewing
+from counterfoil.client.searching import Searching, SearchPlace
 from counterfoil.client.stating import Stating
 from counterfoil.client.stopping import Stopping
 from counterfoil.client.working import Working
@@ -40,7 +41,6 @@ from counterfoil.effects.rows import EFFECTS
 from counterfoil.errors import (
     InvalidForm,
     RunNotFound,
-    StreamNotFound,
 )
 from counterfoil.flow.event import Event
 from counterfoil.runtime import rows
@@ -73,17 +73,20 @@ def open(
     artifacts: str | Path | ArtifactStore | None = None,
     turns: bool = False,
     host: Host | None = None,
+    search: SearchPlace = "on",
     clock: Clock | None = None,
     ids: Ids | None = None,
 ) -> Ledger:
     """Open the ledger in a directory; one that is not there is made, unless ``create`` is False.
 
     ``content`` is ``sealed`` (encrypted, the default) or ``clear`` for a new ledger, and checked against an old one.
-    ``policy`` judges every effect of this handle's runs, ``authorizer`` what is shown in :meth:`Ledger.reading`. ``keys`` holds the key-encryption keys in place of files in
-    ``kek/``. ``artifacts`` says where artifacts lie if not in the ledger's directory: a directory, or a store. Without
-    ``keys.db`` the ledger opens for reading headers only. ``turns`` keeps the head of each run's turn in the ledger
-    (``turn.committed``). ``host`` lends capabilities to runs (:class:`counterfoil.abc.Host`). ``":memory:"`` is a ledger
-    that ends with its handle.
+    ``policy`` judges every effect of this handle's runs, ``authorizer`` what is shown in :meth:`Ledger.reading` and
+    found by :meth:`Ledger.search`. ``keys`` holds the key-encryption keys in place of files in ``kek/``. ``artifacts``
+    says where artifacts lie if not in the ledger's directory: a directory, or a store. Without ``keys.db`` the ledger
+    opens for reading headers only. ``turns`` keeps the head of each run's turn in the ledger (``turn.committed``).
+    ``host`` lends capabilities to runs (:class:`counterfoil.abc.Host`). ``search`` is where the search index lies, if
+    not beside the ledger; one that is there must be whole, unless search is ``off``. ``":memory:"`` is a ledger that
+    ends with its handle.
 
     >>> with counterfoil.open(":memory:") as ledger, ledger.run("greeter", conversation="hello") as run:
     ...     reply = run.step("greet", str.title, "good day")
@@ -103,6 +106,8 @@ def open(
         ledger = Ledger(parts, tenant=tenant, content=content, policy=policy, clock=clock, ids=ids, host=host)
         ledger.keeps_turns = turns
         ledger.authorizer = authorizer
+        ledger.search_place = search
+        ledger.check_search()
     except BaseException:
         parts.store.close()
         parts.key_store.close()
@@ -122,6 +127,7 @@ class Ledger(
     Repairing,
     Replaying,
     Reviewing,
+    Searching,
     Stating,
     Stopping,
     Working,
@@ -225,13 +231,7 @@ class Ledger(
 
     def stream_of(self, name: str) -> str:
         """Stream id of a conversation by its name or its own id. Raises ``StreamNotFound``."""
-        found = self._find(name)
-        if found is None:
-            raise StreamNotFound(
-                f"there is no conversation {name!r} for tenant {self.tenant} in {self.place}",
-                hint="`counterfoil ls` lists them",
-            )
-        return found
+        return self.stream_named(name)
 
     def events(
         self,

@@ -78,12 +78,13 @@ def _shown_part(
         why = session.withholds(stored.stream_id, header.stream_sequence, header.event_id, klass)
         if why is not None:
             return "withheld", None, why
-    return _open_part(ports, stored, header, number)
+    return open_part(ports, stored, header, number)
 
 
-def _open_part(
+def open_part(
     ports: LedgerPorts, stored: StoredEvent, header: Header, number: int
 ) -> tuple[ContentState, Mapping[str, Any] | None, str]:
+    """One part as it was recorded, references to other parts unresolved; its state, and why if it did not open."""
     reference = header.content[number]
     record = stored.content[number] if number < len(stored.content) else None
     try:

@@ -169,6 +169,11 @@ def _opening(ports: LedgerPorts, stream_id: str) -> tuple[dict[str, Any], Conten
         return {}, "damaged"
 
 
+def name_of(ports: LedgerPorts, stream_id: str) -> str | None:
+    """The name of a conversation; None where it has none or it cannot be opened."""
+    return _text(_opening(ports, stream_id)[0], "name")
+
+
 def is_held(ports: LedgerPorts, stream_id: str) -> bool:
     """Whether a worker that lives, as far as can be told, holds the conversation now."""
     head = ports.store.head(stream_id)

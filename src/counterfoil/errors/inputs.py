@@ -148,3 +148,10 @@ class Divergence(InputError):
     """The code took another way than the record it resumes from; fields show both sides (DESIGN 6)."""
 
     code = "divergence"
+
+
+class SearchQueryInvalid(InputError):
+    """A search has nothing to look for, is too long, or its operators are not well formed; field ``at`` says where."""
+
+    code = "search_query_invalid"
+    default_hint = "without --query the text is looked for as it stands"

@@ -90,3 +90,22 @@ class AppendTimeout(StoreError):
     code = "append_timeout"
     retryable = True
     default_hint = "send the same events with the same ids again; they land once"
+
+
+class SearchUnavailable(StoreError):
+    """Search cannot work here: SQLite lacks FTS5, the ledger was opened with ``search="off"``, or no file may be made."""
+
+    code = "search_unavailable"
+    default_hint = 'use a Python whose SQLite has FTS5; `search="off"` opens the ledger without search'
+
+
+class SearchUnusable(StoreError):
+    """The search index is damaged, half made, of another schema or of another ledger; field ``reason`` says which.
+
+    Nothing is lost: it is made again from the ledger.
+    """
+
+    code = "search_unusable"
+    default_hint = (
+        'make it again with `counterfoil search --rebuild`; `search="off"` opens the ledger without search'
+    )

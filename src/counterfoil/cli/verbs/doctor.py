@@ -28,6 +28,7 @@ def command(face: Face) -> int:
     exposed, 69 where the store is in danger, and 75 where what waits could not be read; else with 0, warnings included.
     """
     with face.open() as ledger:
+        ledger.search_place = "on"
         found = ledger.doctor()
     if face.as_json:
         worst = max((finding.state for finding in found), key=ORDER.index)

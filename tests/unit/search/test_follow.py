@@ -1,0 +1,147 @@
+"""Following: no event twice, none left out, whatever the feed, a crash or another process does."""
+
+from __future__ import annotations
+
+import pytest
+
+from counterfoil.errors import SearchUnusable
+from counterfoil.search import follow
+from counterfoil.search.file import SearchFile
+from counterfoil.search.find import find
+from counterfoil.search.follow import Follower
+from counterfoil.search.index import Index, PartText, Taken
+from counterfoil.search.query import plain
+from counterfoil.store.unit import FeedPage, StoredEvent, StoredStream
+
+LEDGER = "ldg_01J9ZC3Y3V7W2R5T8QK4M6N0PG"
+STREAM = "str_01J9ZC3Y3V7W2R5T8QK4M6N0PS"
+
+
+class Feed:
+    """A store as far as a follower sees it: a feed that may leave events out, and streams that hold them."""
+
+    def __init__(self, events, shown=None):
+        self.events = events
+        self.shown = events if shown is None else shown
+
+    def feed(self, cursor=b"", limit=500):
+        after = int.from_bytes(cursor, "big")
+        page = self.shown[after : after + limit]
+        reached = after + len(page)
+        return FeedPage(tuple(page), reached.to_bytes(8, "big"), caught_up=reached >= len(self.shown))
+
+    def read(self, stream_id, after=0, limit=500):
+        return [event for event in self.events if event.sequence > after][:limit]
+
+    def find(self, stream_id, ids):
+        return [event for event in self.events if event.event_id in ids]
+
+    def stream(self, stream_id):
+        return StoredStream(stream_id, "default", "conversation", b"", None)
+
+
+def stored(sequence):
+    return StoredEvent(sequence, STREAM, sequence, f"evt_{sequence}", "note.kept", None, sequence, b"", b"")
+
+
+def taken(event):
+    text = f"word{event.sequence:03d} common"
+    return Taken(event.stream_id, event.sequence, event.event_id, 0, (PartText(0, None, text),))
+
+
+@pytest.fixture
+def index(tmp_path):
+    made = Index(SearchFile(tmp_path / "search.db", LEDGER), "default")
+    yield made
+    made.file.close()
+
+
+def found(index):
+    return sorted(place.sequence for place in find(index, plain("common"), STREAM, 1000, None).found)
+
+
+def test_events_that_the_feed_left_out_are_read_from_their_stream(index):
+    events = [stored(number) for number in range(1, 60)]
+    shown = [event for event in events if event.sequence not in {3, 4, 30, 31, 32}]
+    assert Follower(Feed(events, shown), index, taken).catch_up()
+    assert found(index) == list(range(1, 60))
+    assert index.shortfall(STREAM).holes == 0
+
+
+def test_a_hole_in_the_ledger_itself_is_counted(index):
+    events = [stored(number) for number in (1, 2, 5, 6)]
+    assert Follower(Feed(events), index, taken).catch_up()
+    assert found(index) == [1, 2, 5, 6]
+    assert index.shortfall(STREAM).holes == 2
+
+
+def test_an_event_shown_twice_is_taken_in_once(index):
+    events = [stored(number) for number in range(1, 6)]
+    assert Follower(Feed(events, [*events, *events[2:]]), index, taken).catch_up()
+    assert found(index) == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("stop", range(1, 12))
+def test_a_crash_at_any_event_loses_nothing_and_doubles_nothing(index, stop, monkeypatch):
+    monkeypatch.setattr(follow, "BATCH_EVENTS", 3)
+    events = [stored(number) for number in range(1, 11)]
+
+    def until(event):
+        if event.sequence == stop:
+            raise KeyboardInterrupt
+        return taken(event)
+
+    try:
+        Follower(Feed(events), index, until, page_events=2).catch_up()
+    except KeyboardInterrupt:
+        index.file.close()
+    again = Index(SearchFile(index.file.path, LEDGER), "default")
+    assert Follower(Feed(events), again, taken, page_events=2).catch_up()
+    assert found(again) == list(range(1, 11))
+    again.file.close()
+
+
+def test_of_two_that_follow_at_once_each_event_is_taken_in_once(index, tmp_path, monkeypatch):
+    monkeypatch.setattr(follow, "BATCH_EVENTS", 4)
+    events = [stored(number) for number in range(1, 30)]
+    other = Index(SearchFile(tmp_path / "search.db", LEDGER), "default")
+    second = Follower(Feed(events), other, taken, page_events=2)
+
+    def overtaken(event):
+        # While this one reads, the other takes the same batch in.
+        if event.sequence % 5 == 1:
+            second.catch_up(wait_s=0.0)
+        return taken(event)
+
+    assert Follower(Feed(events), index, overtaken, page_events=2).catch_up()
+    assert found(index) == list(range(1, 30))
+    with index.file.using() as connection:
+        assert connection.execute("SELECT count(*) FROM words").fetchone()[0] == 29
+    other.file.close()
+
+
+def test_what_was_read_before_an_erasure_is_not_put_in_after_it(index):
+    events = [stored(number) for number in range(1, 6)]
+
+    def erased_meanwhile(event):
+        if event.sequence == 5:
+            index.erase([STREAM])
+        return taken(event)
+
+    assert Follower(Feed(events), index, erased_meanwhile).catch_up()
+    assert found(index) == []
+
+
+def test_a_history_that_is_not_the_ledgers_is_refused(index):
+    assert Follower(Feed([stored(number) for number in range(1, 6)]), index, taken).catch_up()
+    with pytest.raises(SearchUnusable):
+        Follower(Feed([stored(1)]), index, taken).catch_up()
+
+
+def test_an_idle_index_is_not_written(index):
+    events = [stored(1)]
+    Follower(Feed(events), index, taken).catch_up()
+    with index.file.using() as connection:
+        before = connection.total_changes
+        Follower(Feed(events), index, taken).catch_up()
+        assert connection.total_changes == before
