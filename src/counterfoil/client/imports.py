@@ -49,9 +49,16 @@ class LedgerImports:
         ledger.check_writable()
         self._ports = ledger.ports
 
-    def conversation(self, name: str, agent: str) -> ImportedConversation:
-        """The conversation of this name, opened with origin ``import`` if there is none."""
-        stream_id = drive(open_conversation(self._ports, name, agent, "import"), self._ports)
+    def conversation(
+        self, name: str, agent: str, parent: tuple[str, str | None] | None = None
+    ) -> ImportedConversation:
+        """The conversation of this name, opened with origin ``import`` if there is none.
+
+        ``parent`` is the stream that it comes from, and the event there that started it.
+        """
+        named = zip(("parent_stream_id", "parent_event_id"), parent or (), strict=False)
+        above = {name: value for name, value in named if value is not None}
+        stream_id = drive(open_conversation(self._ports, name, agent, "import", above), self._ports)
         return ImportedConversation(stream_id, self._ports)
 
     def append(self, conversation: ImportedConversation, drafts: Sequence[Draft]) -> list[Placed]:

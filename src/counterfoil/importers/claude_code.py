@@ -66,7 +66,7 @@ def recognises(record: Mapping[str, Any]) -> bool:
         return "leafUuid" in record
     if kind == "file-history-snapshot":
         return "snapshot" in record
-    return kind in _KINDS and text_of(record.get("sessionId")) is not None
+    return text_of(kind) in _KINDS and text_of(record.get("sessionId")) is not None
 
 
 def parse(record: Mapping[str, Any]) -> Entry:
@@ -107,9 +107,9 @@ def _flags(record: Mapping[str, Any]) -> tuple[str, ...]:
 def _items(record: Mapping[str, Any]) -> tuple[Item, ...]:
     match record.get("type"):
         case "assistant":
-            return _assistant(record)
+            return assistant_items(record)
         case "user":
-            return _user(record)
+            return user_items(record)
         case "system" if record.get("subtype") == "compact_boundary":
             return (_boundary(record),)
         case str(kind) if kind in _KINDS:
@@ -118,7 +118,8 @@ def _items(record: Mapping[str, Any]) -> tuple[Item, ...]:
             return (Other(UNKNOWN, known=False),)
 
 
-def _assistant(record: Mapping[str, Any]) -> tuple[Item, ...]:
+def assistant_items(record: Mapping[str, Any]) -> tuple[Item, ...]:
+    """A line of a model's message, with the calls that it brings."""
     message = record.get("message")
     content = member(message, "content")
     if not isinstance(message, Mapping) or not isinstance(content, str | list):
@@ -161,7 +162,8 @@ def _call(block: Mapping[str, Any], position: int) -> Call:
     )
 
 
-def _user(record: Mapping[str, Any]) -> tuple[Item, ...]:
+def user_items(record: Mapping[str, Any]) -> tuple[Item, ...]:
+    """Results of tools, what the user said, or the summary of a compaction."""
     content = member(record.get("message"), "content")
     if record.get("isCompactSummary") is True and isinstance(content, str | list):
         return (_summary(record),)

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import BinaryIO, Final
 
 from counterfoil.errors import UnknownTranscript
 from counterfoil.importers.claude_code import CLAUDE_CODE
+from counterfoil.importers.claude_stream import CLAUDE_STREAM
+from counterfoil.importers.codex import CODEX
+from counterfoil.importers.codex_exec import CODEX_EXEC
 from counterfoil.importers.entry import Format
 from counterfoil.importers.pi import PI
 from counterfoil.importers.reader import HEAD_BYTES, Record, read
 
-FORMATS: Final = {kind.name: kind for kind in (CLAUDE_CODE, PI)}
+FORMATS: Final = {kind.name: kind for kind in (CLAUDE_CODE, CLAUDE_STREAM, CODEX, CODEX_EXEC, PI)}
 """The formats by name, as ``--format`` takes them."""
 
 LOOKED_AT_MAX: Final = 10_000
 """Lines read in search of the first record that tells the format."""
 
-_KNOWN: Final = "Counterfoil reads session files of pi and Claude Code session JSONL"
-_STREAM_JSON: Final = re.compile(rb'"session_id"\s*:')
+_KNOWN: Final = "Counterfoil reads Claude Code sessions and stream-json, Codex rollouts and `codex exec --json`, and pi sessions"
 
 
 def named(name: str) -> Format:
@@ -61,13 +62,6 @@ def _hint(head: bytes) -> str:
         return (
             "it is an export of Claude Code for the web, one JSON document; import the session file of the command "
             "line, one JSON record on each line, from ~/.claude/projects"
-        )
-    if b'"session_meta"' in head or b'"response_item"' in head:
-        return f"it looks like a Codex rollout; {_KNOWN}"
-    if _STREAM_JSON.search(head) and b'"type"' in head:
-        return (
-            "it looks like the output of `claude --output-format stream-json`; import the session file, from "
-            "~/.claude/projects"
         )
     if start.startswith(b"[") or (start.startswith(b"{") and not _is_record(start)):
         return f"it is one JSON document, not one record on each line; {_KNOWN}"

@@ -55,11 +55,16 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A tool call; ``call_id`` is the foreign id, an attribute and never a key."""
+    """A tool call; ``call_id`` is the foreign id, an attribute and never a key.
+
+    ``again`` says that the record of a result repeats its call: it is a call of its own only where none of this id is
+    open.
+    """
 
     call_id: str | None
     name: str | None
     input: Path | None
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +94,15 @@ class Compaction:
 
 @dataclass(frozen=True, slots=True)
 class Other:
-    """Any other record: ``kind`` is a label of ours, never text of the file; ``known`` is False for a type unknown."""
+    """Any other record: ``kind`` is a label of ours, never text of the file; ``known`` is False for a type unknown.
+
+    ``running`` is what the session has used up to here, where the record tells that: a running total, which counts as
+    far as it rises, and anew where it begins again.
+    """
 
     kind: str
     known: bool = True
+    running: Usage | None = None
 
 
 Item = Prompt | Response | Call | Result | Compaction | Other
@@ -105,7 +115,8 @@ class Entry:
     ``session`` is the foreign session id if the record bears one; otherwise ``points_to`` names a record of the same
     session. ``opens`` says that the records after it without session id belong to its session. ``parents`` are the
     records it continues from. ``aside`` marks a sub-agent's record, which is not on the main path.
-    ``branched`` marks the header of a session that took over records of an older one.
+    ``branched`` marks the header of a session that took over records of an older one. ``called_by`` is the session and
+    the call that a sub-agent's record belongs to, where it has a session of its own.
     """
 
     items: tuple[Item, ...]
@@ -117,6 +128,7 @@ class Entry:
     linked: bool = False
     aside: bool = False
     branched: bool = False
+    called_by: tuple[str, str] | None = None
     time: str | int | None = None
     flags: tuple[str, ...] = ()
 

@@ -22,7 +22,7 @@ from counterfoil.importers.entry import (
 )
 from counterfoil.importers.exact import money_text
 from counterfoil.importers.identity import Source
-from counterfoil.importers.stream import IMPORTER, Step, Stream
+from counterfoil.importers.stream import IMPORTER, Caller, Step, Stream
 from counterfoil.importers.survey import Place, Survey
 from counterfoil.importers.totals import Tally
 
@@ -91,6 +91,8 @@ class Planner:
                 return self._compaction(stream, event_id, place, item)
             case Other():
                 self.tally.unknown_type += not item.known
+                if item.running is not None:
+                    self.tally.run_on(stream.session.name, item.running)
                 return Planned(event_id, "record.imported", IMPORTER, {"kind": item.kind})
             case _:
                 assert_never(item)
@@ -140,7 +142,11 @@ class Planner:
         fields = _given({"name": item.name, "call_id": item.call_id})
         carrier = source.id("evt", "0")
         event_id = source.id("evt", str(place[1]))
-        return Planned(event_id, "step.started", stream.agent, data, fields, (), step.step_id, carrier)
+        if item.call_id is not None and (stream.session.name, item.call_id) in self._survey.calls_made:
+            stream.callers[item.call_id] = Caller(event_id, taken.get("input"))
+        # A record that brings a call alone says nothing else that could have caused it.
+        cause = carrier if carrier != event_id else None
+        return Planned(event_id, "step.started", stream.agent, data, fields, (), step.step_id, cause)
 
     def _result(self, stream: Stream, source: Source, place: Place, item: Result) -> Planned:
         self.tally.error_results += item.failed

@@ -41,7 +41,7 @@ class Mapped:
 class Mapper:
     """Turns lines into drafts, in the order of the file, and counts as it goes."""
 
-    def __init__(self, survey: Survey, open_stream: Callable[[Session], Stream]) -> None:
+    def __init__(self, survey: Survey, open_stream: Callable[[Session, Stream | None, int], Stream]) -> None:
         self.streams: dict[str, Stream] = {}
         self._survey = survey
         self._open_stream = open_stream
@@ -56,10 +56,7 @@ class Mapper:
         """The drafts of one line."""
         line = record.line
         entry = self._survey.format.entry(record.value) if isinstance(record, Record) else None
-        session = self._survey.session_of(line.number, entry)
-        stream = self.streams.get(session.name)
-        if stream is None:
-            stream = self.streams[session.name] = self._open_stream(session)
+        stream = self._stream(self._survey.session_of(line.number, entry), line.number)
         source = stream.source(line)
         self.tally.records += 1
         if isinstance(record, Record) and entry is not None:
@@ -68,6 +65,20 @@ class Mapper:
         self.tally.not_object += record.cause == "shape"
         refusal = self._refusal(stream, line, source.id("evt", "0"), record.cause, record.note)
         return Mapped(stream, line.number, line.size, [refusal])
+
+    def _stream(self, session: Session, line: int) -> Stream:
+        """The session's stream; the one that started it is opened before it."""
+        found = self.streams.get(session.name)
+        if found is not None:
+            return found
+        above = [session]
+        while (parent := above[-1].parent) is not None and parent not in self.streams:
+            above.append(self._survey.sessions[parent])
+        for one in reversed(above):
+            caller = None if one.parent is None else self.streams[one.parent]
+            found = self.streams[one.name] = self._open_stream(one, caller, line)
+        assert found is not None
+        return found
 
     def _record(self, stream: Stream, source: Source, record: Record, entry: Entry) -> Mapped:
         line = record.line

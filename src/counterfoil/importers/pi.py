@@ -53,7 +53,7 @@ def recognises(record: Mapping[str, Any]) -> bool:
         return text_of(record.get("id")) is not None and "timestamp" in record
     if record.get("type") != "message" or "sessionId" in record or "session_id" in record:
         return False
-    return member(record, "message", "role") in _ROLES
+    return text_of(member(record, "message", "role")) in _ROLES
 
 
 def parse(record: Mapping[str, Any]) -> Entry:

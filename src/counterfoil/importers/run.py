@@ -17,7 +17,7 @@ from counterfoil.importers.mapping import Mapped, Mapper
 from counterfoil.importers.reader import Hashed, read
 from counterfoil.importers.stream import Stream, conversation_name
 from counterfoil.importers.survey import Session, survey
-from counterfoil.importers.target import C, ImportTarget
+from counterfoil.importers.target import C, ImportTarget, Parent
 from counterfoil.importers.totals import Imported, Totals
 
 BATCH_EVENTS: Final = 256
@@ -42,7 +42,7 @@ def import_file(
 ) -> Totals:
     """Import a transcript; a conversation for each session of it. Importing it again adds only what is new.
 
-    ``format`` is ``pi`` or ``claude-code``; None finds out. What other programs append to the file meanwhile is left
+    ``format`` is a name of :data:`counterfoil.importers.detect.FORMATS`; None finds out. What other programs append to the file meanwhile is left
     for the next import. An import that was broken off goes on when it is started again.
 
     Raises FileMissing; UnknownTranscript for a file that is none, with a hint, before anything is written; InputError
@@ -111,7 +111,7 @@ def _import(
     found = survey(file, kind, end=end, progress=tell.at)
     file.seek(0)
     importing = _Importing(target)
-    mapper = Mapper(found, lambda session: importing.open(kind, session))
+    mapper = Mapper(found, lambda session, caller, line: importing.open(kind, session, caller, line))
     source = Hashed(file)
     for record in read(source, end):
         importing.take(mapper.take(record))
@@ -172,12 +172,18 @@ class _Importing(Generic[C]):
         self._conversations: dict[str, C] = {}
         self._batches: dict[str, _Batch] = {}
 
-    def open(self, kind: Format, session: Session) -> Stream:
-        """The conversation of a session, found or opened."""
-        conversation = self._target.conversation(conversation_name(kind, session.name), kind.agent)
+    def open(self, kind: Format, session: Session, caller: Stream | None, line: int) -> Stream:
+        """The conversation of a session, found or opened; the one that started it is told of a sub-agent's."""
+        name = conversation_name(kind, session.name)
+        conversation = self._target.conversation(name, kind.agent, _parent(session, caller))
         self._conversations[session.name] = conversation
         self._batches[session.name] = _Batch()
-        return Stream(kind, session, conversation)
+        stream = Stream(kind, session, conversation)
+        if caller is not None and session.called_by is not None:
+            self._flush(caller, self._batches[caller.session.name])
+            self._target.append(self._conversations[caller.session.name], [caller.started(stream, line)])
+            self._target.append(conversation, [stream.begun(caller, line)])
+        return stream
 
     def take(self, mapped: Mapped) -> None:
         """Queue the drafts of a line."""
@@ -222,4 +228,13 @@ class _Importing(Generic[C]):
             stream.records,
             batch.added,
             stream.refused,
+            stream.session.parent,
         )
+
+
+def _parent(session: Session, caller: Stream | None) -> Parent | None:
+    """The conversation and the call that started a sub-agent, as far as the file tells."""
+    if caller is None or session.called_by is None:
+        return None
+    call = caller.callers.get(session.called_by[1])
+    return caller.conversation.stream_id, None if call is None else call.event_id

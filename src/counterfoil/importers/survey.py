@@ -30,12 +30,15 @@ class Session:
     """What the first reading found of one session.
 
     ``time`` is the first one that a record of it bears; ``branched_at`` the time of a header that says the session
-    took over records of an older one.
+    took over records of an older one. A sub-agent's names the session and the call it was ``called_by``, and its
+    ``parent`` is the session that holds the call: that one, or another sub-agent's of it.
     """
 
     name: str
     time: str | int | None = None
     branched_at: str | int | None = None
+    called_by: tuple[str, str] | None = None
+    parent: str | None = None
 
 
 @dataclass(slots=True)
@@ -45,6 +48,7 @@ class Survey:
     ``digest`` is the SHA-256 of the bytes read. ``partners`` pairs a call with its result, both ways. ``repeats`` are calls that an earlier line of the same
     message has brought. ``folded`` are lines whose compaction a boundary record before them has told.
     ``record_lines`` are the lines that hold records, in order; ``lines_of`` finds lines by the records' foreign ids.
+    ``calls_made`` are the calls, by session and foreign id, that sub-agents were started by.
     """
 
     format: Format
@@ -59,6 +63,7 @@ class Survey:
     responses: dict[tuple[str, str], Response] = field(default_factory=dict)
     record_lines: list[int] = field(default_factory=list)
     lines_of: dict[str, list[int]] = field(default_factory=dict)
+    calls_made: set[tuple[str, str]] = field(default_factory=set)
     orphans: set[int] = field(default_factory=set)
     unreachable: set[int] = field(default_factory=set)
 
@@ -169,6 +174,8 @@ class _Reading:
             found.sessions[own] = Session(own)
             found.first = found.first or own
         session = found.sessions[own]
+        if session.called_by is None:
+            session.called_by = entry.called_by
         if session.time is None:
             session.time = entry.time
         if entry.opens:
@@ -187,6 +194,7 @@ class _Reading:
             found.first = self._unnamed
             found.sessions[found.first] = Session(found.first)
         sessions = self._by_session()
+        self._adopt(sessions)
         for name, notes in sessions.items():
             self._pair(name, notes)
         answers: dict[int, list[int]] = {}
@@ -197,6 +205,37 @@ class _Reading:
             found.orphans |= orphans(nodes, found.lines_of)
             found.unreachable |= unreachable(nodes, found.lines_of, answers)
         return found
+
+    def _adopt(self, sessions: dict[str, list[_Note]]) -> None:
+        """Find the session that holds the call which started each sub-agent (case X7)."""
+        called = {session.called_by for session in self._found.sessions.values() if session.called_by}
+        wanted = {call for _, call in called}
+        holders: dict[tuple[str, str], str] = {}
+        for name, notes in sessions.items() if wanted else ():
+            root = (self._found.sessions[name].called_by or (name, ""))[0]
+            for _, _, item in _placed(notes):
+                if isinstance(item, Call) and item.call_id in wanted:
+                    holders.setdefault((root, str(item.call_id)), name)
+                    self._found.calls_made.add((name, str(item.call_id)))
+        for session in list(self._found.sessions.values()):
+            if session.called_by is None:
+                continue
+            root = session.called_by[0]
+            session.parent = holders.get(session.called_by, root)
+            if root not in self._found.sessions:
+                self._found.sessions[root] = Session(root, session.time)
+        for session in self._found.sessions.values():
+            self._straighten(session)
+
+    def _straighten(self, session: Session) -> None:
+        """A file may claim that two sub-agents started each other; then both were started by the session."""
+        seen, above = {session.name}, session.parent
+        while above is not None and session.called_by is not None:
+            if above in seen:
+                session.parent = session.called_by[0]
+                return
+            seen.add(above)
+            above = self._found.sessions[above].parent
 
     def _by_session(self) -> dict[str, list[_Note]]:
         found = self._found
@@ -225,6 +264,9 @@ class _Reading:
             if isinstance(item, Response):
                 self._respond(session, item)
             elif isinstance(item, Call) and item.call_id is not None:
+                if item.again and calls[item.call_id]:
+                    self._found.repeats.add(place)
+                    continue
                 if message_id is not None and (message_id, item.call_id) in seen:
                     self._found.repeats.add(place)
                     continue

@@ -38,6 +38,9 @@ class ImportedConversation(Protocol):
         ...
 
 
+Parent = tuple[str, str | None]
+"""What started a sub-agent's conversation: the stream, and the event of the call where the file holds it."""
+
 C = TypeVar("C", bound=ImportedConversation)
 
 
@@ -47,8 +50,10 @@ class ImportTarget(Protocol[C]):
     A draft of an import is told by ``"source"`` in its content: an object that names the format and the line.
     """
 
-    def conversation(self, name: str, agent: str) -> C:
+    def conversation(self, name: str, agent: str, parent: Parent | None = None) -> C:
         """The conversation of this name, opened with ``agent`` and ``origin`` ``import`` if there is none.
+
+        ``parent`` says which conversation, and which event of it, started the one to be opened.
 
         ``name`` is text from outside behind the format's name (``pi:6f3c…``), so that no file can name a conversation
         of the application. It is content of ``conversation.opened`` and an index value in rows, nothing else.

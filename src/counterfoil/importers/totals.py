@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import ROUND_HALF_EVEN, Context, Decimal, Inexact
 from typing import Final
 
@@ -23,6 +23,7 @@ class Imported:
     records: int
     records_added: int
     refused: int
+    parent: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +54,13 @@ class Totals:
 
     @property
     def conversations(self) -> int:
-        """How many conversations the file's sessions became."""
-        return len(self.sessions)
+        """How many conversations the file's sessions became, those of sub-agents apart."""
+        return sum(session.parent is None for session in self.sessions)
+
+    @property
+    def sub_agents(self) -> int:
+        """How many conversations its sub-agents became, each linked with the one that started it."""
+        return len(self.sessions) - self.conversations
 
     def to_json(self) -> dict[str, str | int | None]:
         """The totals as ``counterfoil import --json`` prints them."""
@@ -95,6 +101,7 @@ class Tally:
     output_tokens: int = 0
     cost: Decimal | None = None
     currency: str | None = None
+    running: dict[str, dict[str, Decimal]] = field(default_factory=dict)
 
     def use(self, usage: Usage | None) -> None:
         """Add what one model message used."""
@@ -105,6 +112,19 @@ class Tally:
         if usage.cost is not None:
             self.cost = usage.cost if self.cost is None else _EXACT.add(self.cost, usage.cost)
             self.currency = usage.currency
+
+    def run_on(self, session: str, running: Usage) -> None:
+        """A session's running total: what it rose by since the last one counts, or all of it where it began anew."""
+        known = self.running.setdefault(session, {})
+        risen: dict[str, Decimal] = {}
+        for name in ("input_tokens", "output_tokens", "cost"):
+            value = getattr(running, name)
+            if value is not None:
+                value, before = Decimal(value), known.get(name, Decimal(0))
+                risen[name] = value if value < before else _EXACT.subtract(value, before)
+                known[name] = value
+        tokens = {name: int(value) for name, value in risen.items() if name != "cost"}
+        self.use(Usage(**tokens, cost=risen.get("cost"), currency=running.currency))
 
     def totals(self, kind: str, sessions: tuple[Imported, ...]) -> Totals:
         """The totals at the end."""

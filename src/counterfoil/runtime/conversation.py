@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from counterfoil.errors import ConflictError, GuardFailed
 from counterfoil.flow.ports import Ports
 from counterfoil.flow.requests import Append, Call, Entry, Flow, Raised, Returned, UnitDraft
@@ -13,8 +15,13 @@ from counterfoil.store.rows import Absent
 TRIES_MAX = 8
 
 
-def open_conversation(ports: Ports, name: str, agent: str, origin: Origin) -> Flow[str]:
-    """Stream of the conversation of this name; it is opened with ``agent`` and ``origin`` if there is none."""
+def open_conversation(
+    ports: Ports, name: str, agent: str, origin: Origin, above: Mapping[str, str] | None = None
+) -> Flow[str]:
+    """Stream of the conversation of this name; it is opened with ``agent`` and ``origin`` if there is none.
+
+    ``above`` are the public fields that name the conversation it comes from: ``parent_stream_id`` and what goes with it.
+    """
     moved: ConflictError | None = None
     for _ in range(TRIES_MAX):
         found = yield from find_conversation(ports, name)
@@ -24,7 +31,7 @@ def open_conversation(ports: Ports, name: str, agent: str, origin: Origin) -> Fl
         if isinstance(made, Raised):
             raise made.error
         genesis = made.value
-        said = events.conversation_opened(agent, "queue", "start", origin, name=name)
+        said = events.conversation_opened(agent, "queue", "start", origin, name=name, above=above)
         opened = said.draft(ports.new_id("evt"), ports.now_ms(), {"type": "agent", "id": agent})
         guard = Absent(rows.NAMES, (ports.tenant, rows.name_index(ports.index, name)))
         try:

@@ -92,13 +92,15 @@ def conversation_opened(
     *,
     name: str | None,
     title: str | None = None,
+    above: Mapping[str, str] | None = None,
 ) -> Said:
-    """The first event of a conversation."""
+    """The first event of a conversation; ``above`` names the one that it comes from."""
     data = {
         "agent": agent,
         "while_running": while_running,
         "while_suspended": while_suspended,
         "origin": origin,
+        **(above or {}),
     }
     return Said("conversation.opened", data, _present(name=name, title=title))
 

@@ -59,11 +59,16 @@ class MemoryTarget:
 
     def __init__(self) -> None:
         self.conversations: dict[str, Conversation] = {}
+        self.parents: dict[str, tuple[str, str | None]] = {}
         self.appends = 0
         self.fail_at: int | None = None
         self._registry = Registry()
 
-    def conversation(self, name: str, agent: str) -> Conversation:
+    def conversation(
+        self, name: str, agent: str, parent: tuple[str, str | None] | None = None
+    ) -> Conversation:
+        if parent is not None:
+            self.parents.setdefault(name, parent)
         if name not in self.conversations:
             number = len(self.conversations) + 1
             stream_id, key_id = make_id("str", NOW_MS, number), make_id("dk", NOW_MS, number)

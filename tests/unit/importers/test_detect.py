@@ -32,6 +32,17 @@ def test_claude_code_is_told_by_a_record_or_a_summary():
     assert detected({"type": "summary", "leafUuid": "u1"}) == "claude-code"
 
 
+def test_logs_of_claude_code_and_codex_are_told_by_their_records():
+    assert detected({"type": "system", "subtype": "init", "session_id": "s"}) == "claude-code-stream-json"
+    assert detected({"type": "session_meta", "payload": {}}) == "codex"
+    assert detected({"type": "thread.started", "thread_id": "t"}) == "codex-exec"
+
+
+@pytest.mark.parametrize("odd", [{"type": ["session_meta"], "payload": {}}, {"type": {}, "session_id": "s"}])
+def test_a_type_that_is_no_text_is_no_record_of_anybody(odd):
+    assert "not a transcript" in refused(odd)
+
+
 def test_what_stands_before_the_first_record_known_is_passed_over():
     assert detected(b"broken\n", b"\n", {"silly": "this"}, b"42\n", pi_header()) == "pi"
 
@@ -51,8 +62,6 @@ def test_the_export_of_the_web_is_refused_with_the_way_to_the_right_file():
         (b"SQLite format 3\x00\x10\x00", "not UTF-8"),
         (b'[{"role":"user"}]\n', "one JSON document"),
         (b'{\n  "a": 1\n}\n', "one JSON document"),
-        (b'{"type":"session_meta","payload":{}}\n', "Codex"),
-        (b'{"type":"assistant","session_id":"s"}\n', "stream-json"),
         (b'{"role":"user","content":"hi"}\n', "Counterfoil reads"),
         (b"hello\n", "Counterfoil reads"),
     ],
@@ -66,7 +75,9 @@ def test_a_named_format_must_be_found_in_the_file():
 
 
 def test_a_format_that_nobody_knows_is_refused_with_the_known_ones():
-    with pytest.raises(UnknownTranscript, match="claude-code, pi"):
+    with pytest.raises(
+        UnknownTranscript, match="claude-code, claude-code-stream-json, codex, codex-exec, pi"
+    ):
         named("telegram")
 
 

@@ -28,7 +28,10 @@ def imported_lines(path: str, totals: Totals, option: str) -> list[Line]:
 
 
 def _facts(totals: Totals) -> Iterator[tuple[str, str]]:
-    yield "records", f"{count(totals.records)} in {plural(totals.conversations, 'conversation')}"
+    sessions = plural(totals.conversations, "conversation")
+    if totals.sub_agents:
+        sessions += f" and {plural(totals.sub_agents, 'sub-agent')} of them"
+    yield "records", f"{count(totals.records)} in {sessions}"
     calls = count(totals.calls)
     if totals.calls_without_result:
         calls += f", {count(totals.calls_without_result)} with no result recorded"

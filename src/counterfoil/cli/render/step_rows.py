@@ -14,6 +14,7 @@ from counterfoil.cli.render.model import Note
 from counterfoil.cli.render.run_rows import flags_of, say
 from counterfoil.cli.render.times import count
 from counterfoil.cli.render.values import named, shown
+from counterfoil.core.ids import is_id
 from counterfoil.flow.event import Event
 
 _UNKNOWN: Final = "a step without a name"
@@ -220,6 +221,10 @@ def _imported(build: Build, event: Event) -> None:
     ]
     if (gone := content.gone) is not None:
         row.detail.append(gone)
+    for member in ("child", "parent"):
+        other = content.get(member)
+        if isinstance(other, Mapping) and is_id(other.get("stream_id"), "str"):
+            row.detail.append(Span(f"{member} {other['stream_id']}", "quiet"))
     row.fold = f"record {kind}"
 
 

@@ -13,11 +13,16 @@ from counterfoil.importers.totals import Totals
 
 @click.command(name="import", short_help="Import transcripts of other agents.")
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(path_type=str))
-@click.option("--format", "kind", metavar="F", help="pi or claude-code; found out by itself.")
+@click.option(
+    "--format",
+    "kind",
+    metavar="F",
+    help="claude-code, claude-code-stream-json, codex, codex-exec or pi; found out by itself.",
+)
 @face_options(ledger=True)
 @pass_face
 def command(face: Face, paths: tuple[str, ...], kind: str | None) -> None:
-    """Import transcripts from PATH...: pi sessions and Claude Code session JSONL, one conversation for each session.
+    """Import transcripts from PATH...: of Claude Code, Codex and pi, one conversation for each session.
 
     Importing a file again adds only what is new in it. A ledger that is not there is made, once every PATH was found
     to be a transcript. With --json the totals of each file are one line.
