@@ -20,6 +20,7 @@ PAGES = [
     "docs/effects.md",
     "docs/journal.md",
     "docs/reconcile.md",
+    "docs/requests.md",
     "docs/running.md",
     "docs/stopping.md",
     "docs/testing.md",

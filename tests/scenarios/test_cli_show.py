@@ -32,7 +32,7 @@ def test_a_conversation_is_shown_from_its_opening_to_the_end_of_its_run(shell):
         "○ model scripted-1",
         "“I refund line 1.”",
         "■ run finished ✓ success",
-        "events 1 to 10 of 10",
+        "events 1 to 11 of 11",
     ):
         assert part in text
     assert "✓ SUCCEEDED" in right_half(done.out)
@@ -66,7 +66,7 @@ def test_a_doubt_outside_the_stretch_is_shown_above_it(shell):
 def test_a_long_conversation_is_shown_from_near_its_end_and_says_how_to_begin_earlier(shell):
     refunded(shell)
     done = shell("show", "case-8472", "--limit", "3")
-    assert "events 8 to 10 of 10" in done.out
+    assert "events 9 to 11 of 11" in done.out
     assert "--after 0" in done.out
     assert "run finished" in done.out
 
@@ -103,13 +103,13 @@ def test_events_are_listed_one_a_line(shell):
     done = shell("show", "case-8472", "--events")
     listed = done.out.splitlines()
     assert "conversation.opened" in listed[0]
-    assert "run.finished" in listed[9]
+    assert "run.finished" in listed[10]
 
 
 def test_events_for_programs_are_one_object_a_line_with_content(shell):
     refunded(shell)
     events = shell("show", "case-8472", "--events", "--json").lines
-    assert [event["sequence"] for event in events] == list(range(1, 11))
+    assert [event["sequence"] for event in events] == list(range(1, 12))
     assert events[1]["content"]["message"] == "My kettle is broken."
     assert events[1]["content_state"] == "present"
 

@@ -18,6 +18,7 @@ from counterfoil.artifacts.handle import REGISTERED, handle_of
 from counterfoil.core.artifact import PERSONAL_CLASSES, Reference, seal_artifact
 from counterfoil.core.canonical import JSON, decode, encode
 from counterfoil.core.catalogue import EVENT_TYPES
+from counterfoil.core.context import TEXT_FORM
 from counterfoil.core.event import Draft, Part
 from counterfoil.core.ids import derived_id
 from counterfoil.core.keyed import KeyMaterial
@@ -48,12 +49,17 @@ MEMBERS: Final[Mapping[str, frozenset[str]]] = {
     "effect.late_observed": frozenset({"result"}),
     "effect.looked_up": frozenset({"answer"}),
     "provider.requested": frozenset({"segments"}),
-    "provider.responded": frozenset({"body"}),
+    "provider.responded": frozenset({"body", "chunks"}),
+    "provider.failed": frozenset({"partial"}),
     "run.finished": frozenset({"output"}),
     "state.set": frozenset({"value"}),
     "checkpoint.created": frozenset({"state"}),
 }
 """What may spill: nothing that rows are made of, and no arguments. Of an application's own type every member may."""
+
+
+TEXTS: Final[Mapping[str, str]] = {"provider.message_recorded": "bodies"}
+"""Members whose long texts move one by one, each as an object of its own bytes: its address is the body's (FORMAT 9)."""
 
 
 class Moved(NamedTuple):
@@ -84,7 +90,10 @@ def spill(draft: Draft, material: KeyMaterial, *, usable: bool) -> Outcome:
     handles: list[Reference] = []
     for part in draft.parts:
         work = _Part(part, part.key or material, OBJECTS_MAX - len(moved))
-        value = work.lightened(_members(draft)) if usable else part.value
+        value = part.value
+        if usable:
+            texts = TEXTS.get(draft.event_type)
+            value = work.lightened(_members(draft)) if texts is None else work.without_texts(texts)
         parts.append(part if value is part.value else replace(part, value=value))
         moved += [(one, part) for one in work.moved]
         handles += handles_in(value)
@@ -150,6 +159,20 @@ class _Part:
             found[name] = self._move(text, JSON_FORM)
             total -= len(text) - len(encode(found[name]))
         return found if self.moved else value
+
+    def without_texts(self, name: str) -> Mapping[str, JSON]:
+        """The part's value without the long texts of this list."""
+        value = self._part.value
+        listed = value.get(name)
+        if type(listed) is not list or len(encode(dict(value))) <= SPILL_BYTES:
+            return value
+        return {**value, name: [self._without_text(item) for item in listed]}
+
+    def _without_text(self, item: JSON) -> JSON:
+        if type(item) is not str or len(self.moved) >= self._room:
+            return item
+        data = item.encode()
+        return self._move(data, TEXT_FORM) if len(data) > BYTES_INLINE_MAX else item
 
     def _without_bytes(self, value: JSON) -> JSON:
         if _is_long_bytes(value):
@@ -241,10 +264,19 @@ def _put_back(inner: Mapping[str, Any], read: Callable[[str], bytes]) -> Any:
         raise ArtifactDamaged("the artifact has not the length that the event names", check="bytes")
     if inner.get("form") == BYTES_FORM:
         return {"$bytes": base64.b64encode(data).decode("ascii")}
+    if inner.get("form") == TEXT_FORM:
+        return _text(data)
     if inner.get("form") != JSON_FORM:
         raise ArtifactDamaged("the artifact is of a form that this version does not know", check="form")
     # Long bytes move before the member that holds them does.
     return restored(decode(data), read)
+
+
+def _text(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise ArtifactDamaged("the artifact is no text", check="form") from None
 
 
 def spilled_references(members: Sequence[Mapping[str, str]]) -> bool:

@@ -30,6 +30,7 @@ from counterfoil.keys.keyring import Keyring
 from counterfoil.runtime.heartbeat import Heartbeat
 from counterfoil.runtime.look import find_conversation
 from counterfoil.runtime.owner import make_owner
+from counterfoil.runtime.trees import Trees
 from counterfoil.store.contract import Store
 
 
@@ -67,6 +68,7 @@ class Handle:
         self._companion_tables: dict[str, CompanionTable] = {}
         self.owner: str = make_owner()
         self._heartbeat = Heartbeat()
+        self._trees = Trees()
         self.keyring, self.ports, self.content = keys_and_ports(
             parts, tenant, content, clock, ids, self.registry
         )

@@ -25,6 +25,7 @@ from counterfoil.client.reading import ConversationInfo
 from counterfoil.client.reconciling import Reconciling
 from counterfoil.client.repairing import Repairing
 from counterfoil.client.replaying import Replaying
+from counterfoil.client.requesting import Requesting
 from counterfoil.client.reviewing import Reviewing
 from counterfoil.client.searching import Searching, SearchPlace
 from counterfoil.client.stating import Stating
@@ -126,6 +127,7 @@ class Ledger(
     Reconciling,
     Repairing,
     Replaying,
+    Requesting,
     Reviewing,
     Searching,
     Stating,
@@ -201,7 +203,14 @@ class Ledger(
         )
         owner = owner or self.owner
         host = RunHost(
-            self.ports, self.registry, self._heartbeat, owner, self.policy, self.keeps_turns, self.host
+            self.ports,
+            self.registry,
+            self._heartbeat,
+            owner,
+            self.policy,
+            self.keeps_turns,
+            self.host,
+            trees=self._trees,
         )
         return Run(host, spec)
 

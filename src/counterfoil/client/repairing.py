@@ -309,7 +309,15 @@ class Repairing(Handle):
         return next_turn(self.ports.index, repair_id, find_tool)
 
     def _run(self, turn: Turn) -> Run:
-        host = RunHost(self.ports, self.registry, self._heartbeat, self.owner, self.policy, self.keeps_turns)
+        host = RunHost(
+            self.ports,
+            self.registry,
+            self._heartbeat,
+            self.owner,
+            self.policy,
+            self.keeps_turns,
+            trees=self._trees,
+        )
         return run_of(host, turn.look, None if self.place == MEMORY else self.place)
 
     def _concluding(self, repair_id: str, stopped: Exception | None, repeated: bool) -> Flow[RepairReport]:

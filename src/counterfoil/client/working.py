@@ -104,7 +104,14 @@ class Working(Handle):
             place=None if self.place == MEMORY else self.place,
         )
         host = RunHost(
-            self.ports, self.registry, self._heartbeat, self.owner, policy, self.keeps_turns, self.host
+            self.ports,
+            self.registry,
+            self._heartbeat,
+            self.owner,
+            policy,
+            self.keeps_turns,
+            self.host,
+            trees=self._trees,
         )
         return Run(host, spec)
 

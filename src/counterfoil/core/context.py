@@ -13,6 +13,11 @@ from counterfoil.errors import ContentDamaged, InvalidForm
 JOIN: Final = ","
 """What stands between two messages of a JSON list."""
 
+TEXT_FORM: Final = "text"
+"""How a body that moved to an artifact is to be read back: the plain bytes are those of the text."""
+
+_NOTHING: Final[Mapping[str, bytes]] = {}
+
 Segment = dict[str, str]
 """``{"raw": text}``, ``{"body": address}`` or ``{"path": tip, "join": text}``."""
 
@@ -45,24 +50,41 @@ class Exact(NamedTuple):
 
 
 class Body(NamedTuple):
-    """A body that an event records, under its address."""
+    """A body that an event records, under its address; ``data`` None where it moved to an artifact of that address."""
 
     address: bytes
-    data: bytes
+    data: bytes | None
+
+
+class Nodes:
+    """The hashes of a context tree: each node's parent and body, and which bodies there are.
+
+    100 to 200 bytes of memory per node, and no key: it may be kept for as long as anybody likes.
+    """
+
+    __slots__ = ("bodies", "parents")
+
+    def __init__(self) -> None:
+        self.parents: dict[bytes, tuple[bytes, bytes]] = {}
+        self.bodies: set[bytes] = set()
+
+    def __len__(self) -> int:
+        return len(self.parents) + len(self.bodies)
 
 
 class ContextTree:
-    """What one stream has recorded of its context tree: each node's parent and body, and which bodies there are.
+    """What one stream has recorded of its context tree, under the stream's key.
 
-    It holds hashes only, 100 to 200 bytes of memory per node; a reader keeps the bodies where it likes.
+    It holds hashes only; a reader keeps the bodies where it likes. ``nodes`` goes on with a tree that was folded before.
     """
 
     __slots__ = ("_bodies", "_material", "_nodes")
 
-    def __init__(self, material: KeyMaterial) -> None:
+    def __init__(self, material: KeyMaterial, nodes: Nodes | None = None) -> None:
+        known = Nodes() if nodes is None else nodes
         self._material = material
-        self._nodes: dict[bytes, tuple[bytes, bytes]] = {}
-        self._bodies: set[bytes] = set()
+        self._nodes = known.parents
+        self._bodies = known.bodies
 
     def holds(self, address: bytes) -> bool:
         """Whether a body is recorded."""
@@ -72,19 +94,20 @@ class ContextTree:
         """Whether a node is recorded; the root always is."""
         return node == ROOT_NODE or node in self._nodes
 
-    def add(self, branch: Mapping[str, Any]) -> list[Body]:
+    def add(self, branch: Mapping[str, Any], moved: Mapping[str, bytes] = _NOTHING) -> list[Body]:
         """Take in the content of one ``provider.message_recorded``; the bodies it brings, in order.
 
-        Raises ``ContentDamaged`` for a form that FORMAT 9 does not know, a parent or a body that was not recorded
-        before; then nothing is taken in.
+        ``moved`` gives the address of each object that a body moved to, by its name, as the header has it: such a body
+        need not be read for the tree. Raises ``ContentDamaged`` for a form that FORMAT 9 does not know, a parent or a
+        body that was not recorded before; then nothing is taken in.
         """
         parent = _parent_of(branch)
         if parent is not None and not self.knows(parent):
             raise ContentDamaged("the parent of a branch was not recorded before it", check="parent")
         brought: list[Body] = []
         nodes: dict[bytes, tuple[bytes, bytes]] = {}
-        for address, data in self._entries(branch):
-            if data is not None:
+        for address, data, written in self._entries(branch, moved):
+            if written:
                 brought.append(Body(address, data))
             elif address not in self._bodies and all(body.address != address for body in brought):
                 raise ContentDamaged("a body named by its address was not recorded before", check="body")
@@ -96,18 +119,29 @@ class ContextTree:
         self._nodes.update(nodes)
         return brought
 
-    def _entries(self, branch: Mapping[str, Any]) -> Iterator[tuple[bytes, bytes | None]]:
+    def _entries(
+        self, branch: Mapping[str, Any], moved: Mapping[str, bytes]
+    ) -> Iterator[tuple[bytes, bytes | None, bool]]:
         bodies = branch.get("bodies")
         if not isinstance(bodies, list) or not 1 <= len(bodies) <= BODIES_MAX:
             raise ContentDamaged(f"a branch has 1 to {BODIES_MAX} bodies", check="form")
         for entry in bodies:
             if isinstance(entry, str):
                 data = _bytes(entry)
-                yield self._material.address(data), data
+                yield self._material.address(data), data, True
             elif isinstance(entry, Mapping) and set(entry) == {"body"}:
-                yield _digest(entry["body"]), None
+                yield _digest(entry["body"]), None, False
+            elif (address := _moved_to(entry, moved)) is not None:
+                yield address, None, True
             else:
                 raise ContentDamaged("an entry of a branch is text or names a body", check="form")
+
+    def shared(self, one: Sequence[bytes], other: Sequence[bytes]) -> int:
+        """How many bodies two paths have in common from the root on: what a provider's prompt cache can use."""
+        return next(
+            (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b),
+            min(len(one), len(other)),
+        )
 
     def path(self, tip: bytes) -> list[bytes]:
         """The addresses of the bodies from the root to ``tip``. Raises ``ContentDamaged`` for an unknown node."""
@@ -207,6 +241,14 @@ def cut_request(whole: bytes, bodies: Sequence[bytes], join: str = JOIN) -> Cut:
     if at < 0:
         return Cut(whole, (), b"", join.encode())
     return Cut(whole[:at], tuple(bodies), whole[at + len(joined) :], join.encode())
+
+
+def _moved_to(entry: Any, moved: Mapping[str, bytes]) -> bytes | None:
+    """The address of a body that spilled: its artifact is made of the body's own bytes (FORMAT 10, form ``text``)."""
+    inner = entry.get("$spilled") if isinstance(entry, Mapping) and len(entry) == 1 else None
+    if not isinstance(inner, Mapping) or inner.get("form") != TEXT_FORM:
+        return None
+    return moved.get(str(inner.get("sha256")))
 
 
 def _parent_of(branch: Mapping[str, Any]) -> bytes | None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from counterfoil.core.context import Cut, Exact
 from counterfoil.core.event import Draft
 from counterfoil.errors import InputError, InvalidForm, ModelFailed
 from counterfoil.errors.base import text_of
@@ -28,10 +29,12 @@ from counterfoil.runtime.model import (
     response_of,
 )
 from counterfoil.runtime.outcome import MESSAGE_CHARACTERS_MAX, error_content, is_result
-from counterfoil.runtime.recording import draft, error_label, record, shown_name
+from counterfoil.runtime.recording import draft, error_label, shown_name
 from counterfoil.runtime.resume import Record, identify
+from counterfoil.runtime.slots.book import slots_used
 from counterfoil.runtime.spec import check_text
 from counterfoil.runtime.step import Attempt, attempted, begin, finish, inside, is_async, started_draft
+from counterfoil.runtime.trees import Tree, branch_drafts
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,7 @@ class Question:
     name: str
     provider: str
     purpose: str
+    cut: Cut
     body: bytes
     told: bytes
     messages: Sequence[Any]
@@ -73,9 +77,10 @@ def question(
             raise InvalidForm(f"{argument} is a list, not {type(value).__name__}", argument=argument)
     spoken = [{"role": "user", "content": messages}] if isinstance(messages, str) else list(messages)
     called = name or _name_of(model)
-    body, told = request_body(called, spoken, list(tools), parameters)
+    cut, told = request_body(called, spoken, list(tools), parameters)
+    provider = _provider_of(model)
     return Question(
-        model, called, _provider_of(model), purpose, body, told, spoken, tuple(tools), dict(parameters)
+        model, called, provider, purpose, cut, cut.whole(), told, spoken, tuple(tools), dict(parameters)
     )
 
 
@@ -117,12 +122,11 @@ def ask_flow(scope: RunScope, asked: Question) -> Flow[Response]:
     attempt = yield from begin(scope, identity)
     call_id: str = yield NewId("cal")
     with scope.in_flight(attempt.step_id), attempted(scope, attempt):
-        started, requested = _before(scope, asked, attempt, call_id)
-        yield from record(scope, started, requested)
+        requested = yield from _before(scope, asked, attempt, call_id)
         scope.check_cancelled()
         request = _request(scope, asked, attempt, call_id)
         answer: CallResult = yield Call(asked.name, inside(identity, asked.model), (request,))
-        sent = Sent(asked, attempt, call_id, requested.event_id)
+        sent = Sent(asked, attempt, call_id, requested)
         return (yield from _after(scope, sent, answer))
 
 
@@ -141,19 +145,23 @@ class Sent:
         return draft(scope, said, attempt.step_id, attempt.number, self.requested_event_id)
 
 
-def _before(scope: RunScope, asked: Question, attempt: Attempt, call_id: str) -> tuple[Draft, Draft]:
-    material = scope.ports.material(scope.stream_id)
+def _before(scope: RunScope, asked: Question, attempt: Attempt, call_id: str) -> Flow[str]:
+    """Record the exact request with what it brings to the context tree; the id of ``provider.requested``."""
     hidden = {} if attempt.shown == asked.name else {"name": asked.name}
     started = started_draft(scope, attempt, {**hidden, **attempt.identity.place()})
-    requested = events.provider_requested(
-        call_id,
-        shown_name(scope, asked.provider),
-        attempt.shown,
-        asked.purpose,
-        material.address(asked.body).hex(),
-        [{"raw": asked.body.decode()}],
-    )
-    return started, draft(scope, requested, attempt.step_id, attempt.number, started.event_id)
+    provider = shown_name(scope, asked.provider)
+    place = (attempt.step_id, attempt.number, started.event_id)
+    requested_id: str = yield NewId("evt")
+
+    def drafts(exact: Exact) -> list[Draft]:
+        said = events.provider_requested(
+            call_id, provider, attempt.shown, asked.purpose, exact, slots_used(scope)
+        )
+        requested = replace(draft(scope, said, *place), event_id=requested_id)
+        return [started, *branch_drafts(scope, exact, *place), requested]
+
+    yield from scope.part(Tree).record(asked.cut, drafts)
+    return requested_id
 
 
 def _request(scope: RunScope, asked: Question, attempt: Attempt, call_id: str) -> Request:

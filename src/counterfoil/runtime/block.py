@@ -43,6 +43,7 @@ from counterfoil.runtime.leave import (
 )
 from counterfoil.runtime.shutdown import WATCH, interrupted_loop
 from counterfoil.runtime.spec import RunSpec
+from counterfoil.runtime.trees import Tree, Trees
 from counterfoil.runtime.turn import Turning
 from counterfoil.runtime.waiting import waiting
 from counterfoil.store.unit import Lease
@@ -64,6 +65,7 @@ class RunHost:
     policy: Policy | None = None
     turns: bool = False
     host: Host = field(default_factory=Host)
+    trees: Trees = field(default_factory=Trees)
 
 
 def make_scope(
@@ -88,6 +90,7 @@ def make_scope(
     )
     scope.part(Turning).on = host.turns
     scope.part(Budgets).begin(spec)
+    scope.part(Tree).share(host.trees)
     return scope
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, get_args
 
+from counterfoil.core.context import Exact
 from counterfoil.core.event import Draft, Part
 from counterfoil.core.forms import time_text
 from counterfoil.core.keyed import KeyMaterial
@@ -16,9 +17,6 @@ WaitCause = Literal["approval", "review", "effect", "schedule", "child", "input"
 ClaimCause = Literal["resume", "takeover", "recovery"]
 DeferCause = Literal["live_run", "until", "approval", "operator"]
 Origin = Literal["live", "import", "child"]
-
-NO_TIP = "0" * 64
-"""The tip of a request that is recorded as one raw segment (CONTRACTS: until the context tree exists)."""
 
 CONVERSATION_SCOPE = "conversation"
 TENANT_SCOPE = "tenant"
@@ -238,25 +236,27 @@ def step_finished(
 # ---- provider ----------------------------------------------------------------------------------------------------
 
 
+def message_recorded(branch: Mapping[str, Any]) -> Said:
+    """What a request brings to the context tree: bodies, and under which node they stand (FORMAT 9)."""
+    return Said("provider.message_recorded", {"bodies": len(branch["bodies"])}, branch)
+
+
 def provider_requested(
-    call_id: str,
-    provider: str,
-    model: str,
-    purpose: str,
-    request_digest: str,
-    segments: Sequence[Mapping[str, Any]],
+    call_id: str, provider: str, model: str, purpose: str, exact: Exact, slots: Mapping[str, int]
 ) -> Said:
-    """The exact request, durable before it is sent (DESIGN 2.5)."""
+    """The exact request, durable before it is sent (DESIGN 2.5). ``slots`` are the state slots set, with versions."""
     data = {
         "call_id": call_id,
         "provider": provider,
         "model": model,
         "purpose": purpose,
-        "tip": NO_TIP,
-        "bodies": 0,
-        "request": request_digest,
+        "tip": exact.tip.hex(),
+        "bodies": exact.bodies,
+        "request": exact.request.hex(),
     }
-    return Said("provider.requested", data, {"segments": list(segments)})
+    return Said(
+        "provider.requested", data, {"segments": exact.segments, **({"state": dict(slots)} if slots else {})}
+    )
 
 
 def provider_failed(

@@ -6,9 +6,10 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from decimal import Decimal
-from typing import Any, Final, Literal, cast, get_args
+from typing import Any, Final, Literal, NamedTuple, cast, get_args
 
 from counterfoil.core import canonical
+from counterfoil.core.context import Cut, cut_request
 from counterfoil.core.forms import is_decimal
 from counterfoil.core.limits import HEADER_INTEGER_MAX
 from counterfoil.core.values import from_json, to_json
@@ -197,7 +198,14 @@ def _money(cost: Any) -> str:
 # ---- JSON --------------------------------------------------------------------------------------------------------
 
 
-def request_body(model: str, messages: Any, tools: Any, parameters: Mapping[str, Any]) -> tuple[bytes, bytes]:
+class Encoded(NamedTuple):
+    """A request in bytes: cut where its messages lie, and in the form that tells it from every other."""
+
+    cut: Cut
+    told: bytes
+
+
+def request_body(model: str, messages: Any, tools: Any, parameters: Mapping[str, Any]) -> Encoded:
     """The exact bytes of a request, and those that tell it from every other. Raises NotEncodable naming the path.
 
     The first are the plain JSON that a provider gets (``1.0`` is ``1``, and a schema keeps its ``$ref``) as long as
@@ -205,11 +213,16 @@ def request_body(model: str, messages: Any, tools: Any, parameters: Mapping[str,
     """
     given = {"messages": messages, "tools": tools, "parameters": dict(parameters)}
     given = {name: value for name, value in given.items() if value or name == "messages"}
-    told = canonical.encode({**cast("dict[str, Any]", to_json(given, "request")), "model": model})
+    tagged = cast("dict[str, Any]", to_json(given, "request"))
+    told = canonical.encode({**tagged, "model": model})
     try:
-        return canonical.encode({**given, "model": model}), told
+        return Encoded(_cut(canonical.encode({**given, "model": model}), messages), told)
     except NotEncodable:
-        return told, told
+        return Encoded(_cut(told, tagged["messages"]), told)
+
+
+def _cut(whole: bytes, messages: Sequence[Any]) -> Cut:
+    return cut_request(whole, [canonical.encode(message) for message in messages])
 
 
 def response_json(response: Response) -> dict[str, Any]:

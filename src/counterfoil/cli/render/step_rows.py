@@ -12,7 +12,7 @@ from counterfoil.cli.render.line import Span
 from counterfoil.cli.render.marks import marked
 from counterfoil.cli.render.model import Note
 from counterfoil.cli.render.run_rows import flags_of, say
-from counterfoil.cli.render.times import count
+from counterfoil.cli.render.times import count, plural
 from counterfoil.cli.render.values import named, shown
 from counterfoil.core.ids import is_id
 from counterfoil.flow.event import Event
@@ -141,6 +141,17 @@ def _requested(build: Build, event: Event) -> None:
             step.row.detail.append(Span(purpose.replace("_", " "), "quiet"))
 
 
+def _brought(build: Build, event: Event) -> None:
+    """What a request brings to the context tree stands in its step's row."""
+    step = build.steps.get(event.header.step_id or "")
+    if step is not None:
+        build.reach(step.row, event)
+    else:
+        build.note(event, "·", "messages").detail.append(
+            Span(plural(int(event.data.get("bodies", 0)), "message"), "quiet")
+        )
+
+
 def _responded(build: Build, event: Event) -> None:
     content = Content(event)
     step = build.steps.get(event.header.step_id or "")
@@ -244,6 +255,7 @@ def finish(build: Build) -> None:
 HANDLERS: Final[Mapping[str, Callable[[Build, Event], None]]] = {
     "step.started": _started,
     "step.finished": _finished,
+    "provider.message_recorded": _brought,
     "provider.requested": _requested,
     "provider.responded": _responded,
     "provider.failed": _failed,

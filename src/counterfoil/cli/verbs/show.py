@@ -21,6 +21,7 @@ from counterfoil.cli.render.heading import conversation_heading, doubt_lines, ke
 from counterfoil.cli.render.line import Line, Span
 from counterfoil.cli.render.timeline import timeline
 from counterfoil.cli.render.times import count
+from counterfoil.cli.requesting import show_request, show_requests
 from counterfoil.cli.shapes import event_json, shown_json
 from counterfoil.cli.standing import is_under_way, keys_note, open_effects
 from counterfoil.client.reading import ConversationInfo
@@ -38,7 +39,7 @@ LIMIT_MAX: Final = 100_000
 
 
 @click.command(name="show", short_help="Show a conversation or a run as a timeline, or one event exactly.")
-@click.argument("name", metavar="NAME")
+@click.argument("name", metavar="[NAME]", required=False)
 @click.argument("sequence", metavar="[SEQUENCE]", required=False, type=click.IntRange(1))
 @click.option(
     "--events", "as_events", is_flag=True, help="One line for each event instead of a row for each step."
@@ -46,6 +47,18 @@ LIMIT_MAX: Final = 100_000
 @click.option("--full", is_flag=True, help="Write out what was said; fold nothing.")
 @click.option(
     "--bytes", "as_bytes", is_flag=True, help="The exact stored header of one event, and nothing else."
+)
+@click.option(
+    "--request",
+    metavar="STEP",
+    help="The request that a step (stp_…) or provider call (cal_…) sent to its model, made again byte for byte.",
+)
+@click.option("--raw", is_flag=True, help="With --request: the exact bytes as sent, and nothing else.")
+@click.option(
+    "--requests",
+    "as_requests",
+    is_flag=True,
+    help="Every request, and how much it shares with the one before.",
 )
 @click.option(
     "--after", type=click.IntRange(0), help="Begin after this sequence. A conversation begins near its end."
@@ -57,21 +70,35 @@ LIMIT_MAX: Final = 100_000
 @pass_face
 def command(
     face: Face,
-    name: str,
+    name: str | None,
     sequence: int | None,
     as_events: bool,
     full: bool,
     as_bytes: bool,
+    request: str | None,
+    raw: bool,
+    as_requests: bool,
     after: int | None,
     limit: int,
 ) -> int:
     """Show what NAME is: a conversation (by name or str_…), a run (run_…), an effect (eff_…) or an event (evt_…).
 
     With SEQUENCE the event at that place, exactly. A row of a timeline is a step; an effect is a pair of intention
-    and observation, and one in doubt says how long, what is known and what leads out.
+    and observation, and one in doubt says how long, what is known and what leads out. --request STEP, with or without
+    NAME, shows what was sent to a model; --raw prints its exact bytes.
     """
+    if raw and request is None:
+        raise click.UsageError("--raw is for one request: name it with --request STEP")
+    if name is None and request is None:
+        raise click.UsageError("name a conversation, a run, an effect or an event")
     with face.open() as ledger:
+        if request is not None:
+            where = None if name is None else find(ledger, (name,))
+            return show_request(face, ledger, request, where, raw=raw, full=full)
+        assert name is not None
         named = find(ledger, (name,) if sequence is None else (name, str(sequence)))
+        if as_requests:
+            return show_requests(face, ledger, named, limit)
         if named.stored is not None:
             _event(face, ledger, named, as_bytes)
             return Exit.DONE
