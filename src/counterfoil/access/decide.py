@@ -93,9 +93,27 @@ def decide(
     purpose. Raises the StoreError of an append that failed: nothing may be shown then.
     """
     check_request(request)
+    decision = yield from ask(authorizer, request, key)
+    return (yield from record(request, decision, stream_id=stream_id, key=key, detail=detail))
+
+
+def ask(authorizer: Authorizer, request: AccessRequest, key: KeyMaterial) -> Flow[AccessDecision]:
+    """What the authorizer says, or broken glass allows; nothing is recorded. ``key`` is the actor's."""
     decision = judge(authorizer, request)
-    if not decision.allowed and request.action in THROUGH_GLASS:
-        decision = yield from _through_glass(request, decision, key)
+    if decision.allowed or request.action not in THROUGH_GLASS or request.actor.type not in events.PEOPLE:
+        return decision
+    return (yield from _through_glass(request, decision, key))
+
+
+def record(
+    request: AccessRequest,
+    decision: AccessDecision,
+    *,
+    stream_id: str,
+    key: KeyMaterial,
+    detail: Mapping[str, Any],
+) -> Flow[Recorded]:
+    """Record a decision; durable when this returns."""
     event_id: str = yield NewId("evt")
     now: int = yield Now()
     draft = events.decided(event_id, now, request, decision, key, detail)

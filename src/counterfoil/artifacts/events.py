@@ -62,11 +62,35 @@ def stored(
     )
 
 
+@frozen
+class Authority:
+    """What the operation was permitted by, which made a value that spills: a label, and the person it acted for."""
+
+    permission: str | None = None
+    principal: str | None = None
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The public fields."""
+        members = {"permission": self.permission, "principal": self.principal}
+        return {name: value for name, value in members.items() if value is not None}
+
+
 def spilled(
-    event_id: str, cause: Draft, reference: Reference, size: int, form: str, stream_key: str, part: Part
+    event_id: str,
+    cause: Draft,
+    reference: Reference,
+    size: int,
+    form: str,
+    stream_key: str,
+    part: Part,
+    authority: Authority,
 ) -> Draft:
-    """A value moved out of the event ``cause``, in whose append this stands before it."""
-    data: dict[str, Any] = {"size_class": size_class(size)}
+    """A value moved out of the event ``cause``, in whose append this stands before it.
+
+    Whoever reads it back is asked for what the operation had that made it (seed 003).
+    """
+    data: dict[str, Any] = {"size_class": size_class(size), **authority.data}
     data |= {name: cause.data[name] for name in ("effect_id", "call_id") if name in cause.data}
     return Draft(
         event_id=event_id,

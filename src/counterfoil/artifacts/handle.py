@@ -106,6 +106,11 @@ def scope_here() -> RunScope:
     return scope_or_none() or _served.get() or current_scope()
 
 
+def serving_scope() -> RunScope | None:
+    """As :func:`scope_here`, with None in place of the error."""
+    return scope_or_none() or _served.get()
+
+
 def address_of(material: KeyMaterial, item: bytes | Path | Artifact) -> str:
     """The address of bytes, of a file that is read in pieces, or of an artifact; of a public one its name.
 

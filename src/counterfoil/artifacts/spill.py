@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from counterfoil.artifacts import events
+from counterfoil.artifacts.events import Authority
 from counterfoil.artifacts.handle import REGISTERED, handle_of
 from counterfoil.core.artifact import PERSONAL_CLASSES, Reference, seal_artifact
 from counterfoil.core.canonical import JSON, decode, encode
@@ -79,11 +80,17 @@ class Outcome:
     objects: list[bytes]
 
 
-def spill(draft: Draft, material: KeyMaterial, *, usable: bool) -> Outcome:
+def spill(
+    draft: Draft,
+    material: KeyMaterial,
+    *,
+    usable: bool,
+    authority: Callable[[], Authority] = Authority,
+) -> Outcome:
     """Move out of a draft what is too large for an event, and list the artifacts that its content names.
 
-    ``material`` is the stream key's; ``usable`` says whether there is a store for objects at all. A draft that needs
-    neither comes back as it is.
+    ``material`` is the stream key's; ``usable`` says whether there is a store for objects at all. ``authority`` is
+    asked where something moved. A draft that needs neither comes back as it is.
     """
     parts: list[Part] = []
     moved: list[tuple[Moved, Part]] = []
@@ -97,15 +104,17 @@ def spill(draft: Draft, material: KeyMaterial, *, usable: bool) -> Outcome:
         parts.append(part if value is part.value else replace(part, value=value))
         moved += [(one, part) for one in work.moved]
         handles += handles_in(value)
+    needed = authority() if moved else Authority()
     before = [
         events.spilled(
-            _event_id(material, draft, number, one),
+            spilled_id(material, draft.event_id, number, one.reference.sha256),
             draft,
             one.reference,
             one.size,
             one.form,
             material.key_id,
             part,
+            needed,
         )
         for number, (one, part) in enumerate(moved)
     ]
@@ -125,10 +134,13 @@ def _members(draft: Draft) -> Callable[[str], bool]:
     return lambda _: declared
 
 
-def _event_id(material: KeyMaterial, draft: Draft, number: int, moved: Moved) -> str:
-    """The same each time the draft is made ready: the append of a retry then has the same events."""
-    place: list[str | int] = ["spill", draft.event_id, number]
-    return derived_id("evt", material.keyed("derived-id", place, bytes.fromhex(moved.reference.sha256)))
+def spilled_id(material: KeyMaterial, event_id: str, number: int, sha256: str) -> str:
+    """The id of the event that tells of the ``number``-th value that moved out of an event.
+
+    The same each time the draft is made ready: the append of a retry then has the same events.
+    """
+    place: list[str | int] = ["spill", event_id, number]
+    return derived_id("evt", material.keyed("derived-id", place, bytes.fromhex(sha256)))
 
 
 class _Part:

@@ -18,6 +18,7 @@ from counterfoil.artifacts.handle import Artifact
 from counterfoil.artifacts.keep import handle_of_event
 from counterfoil.client import reading
 from counterfoil.client.artifacts import Keeping
+from counterfoil.client.gating import Gate
 from counterfoil.client.handle import Handle
 from counterfoil.core.artifact import Reference
 from counterfoil.core.forms import time_text
@@ -204,7 +205,7 @@ class Reader:
         why = session.withholds(event.stream_id, event.sequence, event.event_id, reference.klass)
         if why is not None:
             raise AccessRefused(f"artifact {reference.sha256[:12]}… is withheld: {why}", rule="class")
-        yield from self._ports.artifact_pieces(reference)
+        yield from self._ports.artifact_pieces(reference, session)
 
     def _stream(self, stream: str | None) -> str:
         stream_id = self.session.request.stream_id if stream is None else self._handle.stream_named(stream)
@@ -260,7 +261,15 @@ class Reading:
 class Accessing(Keeping):
     """Access to a ledger: read sessions, and the record of who was shown what."""
 
-    authorizer: Authorizer | None = None
+    @property
+    def authorizer(self) -> Authorizer | None:
+        """Who decides what is shown; None is :class:`counterfoil.access.EmbeddedAuthorizer`, which asks no roles."""
+        gate = self.ports.gate
+        return None if gate is None else gate.authorizer
+
+    @authorizer.setter
+    def authorizer(self, given: Authorizer | None) -> None:
+        self.ports.gate = None if given is None else Gate(self, given)
 
     @property
     def access(self) -> Access:

@@ -51,12 +51,21 @@ def open_content(
     worst: ContentState = next(state for state in _WORST_FIRST if state in states)
     whole = resolved(parts)
     members = header.artifact_refs
-    restore = partial(_restore, ports, header) if members and spilled_references(members) else None
+    restore = partial(_restore, ports, header, session) if members and spilled_references(members) else None
     return Opened(worst, (whole, *parts[1:]), states[worst], restore)
 
 
-def _restore(ports: LedgerPorts, header: Header, content: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Content with what moved to artifacts read from there; the header alone says under which key each lies."""
+def _restore(
+    ports: LedgerPorts, header: Header, session: Session | None, content: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Content with what moved to artifacts read from there; the header alone says under which key each lies.
+
+    Whoever reads it must be allowed what the operation was that made it, and the session must still be open.
+    """
+    if session is not None:
+        session.check(header.stream_id)
+    if ports.gate is not None:
+        ports.gate.check_spilled(header, session)
     stream_key = ports.genesis(header.stream_id).key
     named = {member["sha256"]: member for member in header.artifact_refs}
 

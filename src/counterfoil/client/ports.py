@@ -14,6 +14,7 @@ from counterfoil.access.session import Session
 from counterfoil.artifacts.rows import ARTIFACTS
 from counterfoil.artifacts.spill import spill
 from counterfoil.artifacts.vault import Vault
+from counterfoil.client.gating import Gate, authority_of
 from counterfoil.client.opening import open_content
 from counterfoil.core.artifact import INTERNAL, PUBLIC, Reference, check_class
 from counterfoil.core.catalogue import Registry
@@ -87,6 +88,7 @@ class LedgerPorts:
         self._rows_of = _rows_by_type(features)
         self._appender = AsyncAppender(store)
         self.vault: Vault = Vault(artifacts, keyring.material)
+        self.gate: Gate | None = None
         self._config_stream_id = config_stream_id
         self._remote = store.capabilities.engine in REMOTE_ENGINES
 
@@ -115,7 +117,10 @@ class LedgerPorts:
     async def aappend(self, unit: UnitDraft, claim: ClaimSpec | None = None) -> Receipt | Claimed:
         """As :meth:`append`; callers of one event-loop iteration share a commit."""
         objects: list[bytes] = []
-        ready = self._ready(unit, objects)
+        try:
+            ready = self._ready(unit, objects, asking=not self._remote)
+        except SpillDue:
+            ready = await asyncio.to_thread(self._ready, unit, objects)
         if objects:
             await asyncio.to_thread(self.vault.put_objects, objects)
         if claim is not None:
@@ -123,16 +128,19 @@ class LedgerPorts:
         (outcome,) = await self._appender.append([ready])
         return _receipt(outcome)
 
-    def _ready(self, unit: UnitDraft, objects: list[bytes]) -> Unit:
+    def _ready(self, unit: UnitDraft, objects: list[bytes], *, asking: bool = True) -> Unit:
         """The unit as the store takes it: drafts sealed, rows derived. Nothing is written.
 
-        ``objects`` takes the artifacts that must be stored before it.
+        ``objects`` takes the artifacts that must be stored before it. What an operation was permitted by is asked of
+        the store; where it is not to be asked here, SpillDue is raised instead.
         """
         rows: list[RowChange] = []
-        streams = tuple([self._ready_entry(entry, rows, objects) for entry in unit.entries])
+        streams = tuple([self._ready_entry(entry, rows, objects, asking) for entry in unit.entries])
         return Unit(streams, (*rows, *unit.beside), unit.guards)
 
-    def _ready_entry(self, entry: Entry, rows: list[RowChange], objects: list[bytes]) -> StreamAppend:
+    def _ready_entry(
+        self, entry: Entry, rows: list[RowChange], objects: list[bytes], asking: bool
+    ) -> StreamAppend:
         genesis = entry.create or self.genesis(entry.stream_id)
         drafts = entry.drafts
         try:
@@ -146,6 +154,8 @@ class LedgerPorts:
                 [prepare(genesis, material, draft, self.registry, spill=True) for draft in drafts]
             )
         except SpillDue:
+            if not asking:
+                raise
             assert material is not None, "only content moves to artifacts"
             drafts, prepared = self._spilled(genesis, material, drafts, objects)
         for draft in drafts:
@@ -162,7 +172,12 @@ class LedgerPorts:
         """The drafts with what moves to artifacts moved, each behind the events that say so."""
         drafts: list[Draft] = []
         for draft in given:
-            outcome = spill(draft, material, usable=self.vault.usable)
+            outcome = spill(
+                draft,
+                material,
+                usable=self.vault.usable,
+                authority=partial(authority_of, self, genesis.stream_id, draft, given),
+            )
             drafts += outcome.drafts
             objects += outcome.objects
         return tuple(drafts), tuple([prepare(genesis, material, draft, self.registry) for draft in drafts])
@@ -307,9 +322,11 @@ class LedgerPorts:
         found = self.store.select(ARTIFACTS.name, "by_address", prefix, limit=1)
         return str(found[0]["sha256"]) if found and found[0]["state"] == "stored" else None
 
-    def artifact_pieces(self, reference: Reference) -> Iterator[bytes]:
-        """The plain bytes of an artifact, checked piece by piece."""
-        return self.vault.pieces(reference)
+    def artifact_pieces(self, reference: Reference, session: Session | None = None) -> Iterator[bytes]:
+        """The plain bytes of an artifact, checked piece by piece; refused where whoever reads it may not."""
+        if self.gate is not None:
+            self.gate.check_artifact(reference, session)
+        yield from self.vault.pieces(reference)
 
     # ---- time, ids, leases ----
 
