@@ -23,7 +23,7 @@ SECRETS = {
     "opaque": "9fQ2mZr7Lx0Vb4Tn8Ks1Yc6W",
 }
 OUTPUT = "\n".join(f"{name}: {secret}" for name, secret in SECRETS.items())
-PIECES = ("Zk3a9Qx7", "eyJhbGci", "hunter2", "ines.arvold", "4111", "9fQ2mZr7")
+PIECES = ("Zk3a9Qx7", "eyJhbGci", "hunter2", "ines.arvold", "4111 1111", "41111111", "9fQ2mZr7")
 
 
 def read_environment(path):
