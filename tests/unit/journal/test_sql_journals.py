@@ -124,9 +124,12 @@ def test_a_child_after_a_fork_opens_its_own_connection(filled, monkeypatch):
     here = filled._opened[1]
     monkeypatch.setattr(os, "getpid", lambda: -1)
     filled.append([note("GUARD", "guard=child")])
+    there = filled._opened[1]
     monkeypatch.undo()
     assert len(filled.events("default", TURN)) == 4
+    assert there is not here
     here.close()
+    there.close()
 
 
 @pytest.mark.postgres
@@ -195,7 +198,8 @@ def test_the_first_edited_event_is_named_for(name, where, tmp_path):
 def test_a_file_that_goes_away_under_an_open_journal_is_noticed_and_made_anew(how, filled, caplog):
     gone = filled.path.rename(filled.path.with_name("gone.db"))
     if how == "replaced":
-        SqliteJournal(filled.path).turns("default")
+        with closing(SqliteJournal(filled.path)) as other:
+            other.turns("default")
     filled.append(whole(OTHER))
     assert [record.levelname for record in caplog.records] == ["ERROR"]
     assert "removed or replaced" in caplog.text
