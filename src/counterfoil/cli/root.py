@@ -44,6 +44,8 @@ COMMANDS: Final = {
     "turns": "List turns, the newest first.",
     "turn": "Show or check one turn.",
     "replay": "Run a run's code again on its record, and compare.",
+    "rehearse": "Run a run again with another model or policy; effects from the record or blocked.",
+    "diff": "Two runs side by side.",
     "bench": "Measure side by side against the budgets.",
     "help": "Help on a command.",
 }

@@ -16,6 +16,7 @@ from counterfoil.journal.rows import FEATURE as TURNS
 from counterfoil.keys.rows import FEATURE as KEYS
 from counterfoil.repair.rows import FEATURE as REPAIR
 from counterfoil.runtime.budgets.rows import FEATURE as BUDGETS
+from counterfoil.runtime.rehearsals import FEATURE as REHEARSALS
 from counterfoil.runtime.rows import FEATURE as RUNTIME
 from counterfoil.runtime.slots.rows import FEATURE as SLOTS
 from counterfoil.store.rows import Feature, TableSpec
@@ -34,6 +35,7 @@ FEATURES: Final[tuple[Feature, ...]] = (
     KEYS,
     TURNS,
     ACCESS,
+    REHEARSALS,
 )
 
 TABLES: Final[tuple[TableSpec, ...]] = (

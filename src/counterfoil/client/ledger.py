@@ -23,6 +23,7 @@ from counterfoil.client.observing import Observing
 from counterfoil.client.place import MEMORY, open_parts
 from counterfoil.client.reading import ConversationInfo
 from counterfoil.client.reconciling import Reconciling
+from counterfoil.client.rehearsing import Rehearsing
 from counterfoil.client.repairing import Repairing
 from counterfoil.client.replaying import Replaying
 from counterfoil.client.requesting import Requesting
@@ -126,6 +127,7 @@ class Ledger(
     Observing,
     Reconciling,
     Repairing,
+    Rehearsing,
     Replaying,
     Requesting,
     Reviewing,

@@ -19,6 +19,7 @@ from counterfoil.effects.refusals import is_refusal
 from counterfoil.effects.resolve import Parked, first_case, resolve, waiting_for
 from counterfoil.effects.retrying import until_due
 from counterfoil.effects.rows import EFFECT_KEYS
+from counterfoil.effects.standin import StandIn
 from counterfoil.effects.standing import KeyStanding, Standing, effect_now, key_now
 from counterfoil.effects.state import FINAL, IN_DOUBT, IN_REVIEW, OPEN
 from counterfoil.errors import EffectInFlight, Fenced, GuardFailed, IdempotencyConflict, RowsDiffer
@@ -43,6 +44,9 @@ def perform(scope: RunScope, tool: Tool[..., Any], arguments: Mapping[str, Any],
     InputError that names the argument, ``RunSuspended`` or ``LeaseLost``.
     """
     scope.check()
+    stand_in = scope.part(StandIn)
+    if stand_in.answer is not None:
+        return (yield from stand_in.answer(scope, tool, arguments, handle))
     asked = understood(scope, tool, arguments, handle)
     refusal = recorded_refusal(asked)
     if refusal is not None:
@@ -65,6 +69,8 @@ def propose(
     The call itself is made as ever, and finds what was asked. Raises as :func:`perform` does for wrong arguments.
     """
     scope.check()
+    if scope.part(StandIn).answer is not None:
+        return None
     asked = understood(scope, tool, arguments, handle)
     # The call is yet to come: whatever number it would have, it has then.
     scope.give_back("effect", asked.identity.key_index, asked.number, "")

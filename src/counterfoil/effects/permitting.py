@@ -27,6 +27,7 @@ from counterfoil.effects.refusals import (
     refused_call,
 )
 from counterfoil.effects.rulings import enforced, evaluate, request_of, ruled_content
+from counterfoil.effects.standin import Judged
 from counterfoil.errors import Fenced, GuardFailed, ToolInvalid
 from counterfoil.flow.context import RunScope
 from counterfoil.flow.event import Event
@@ -80,6 +81,18 @@ def permitted(asked: Asked, effect_id: str | None = None, *, ahead: bool = False
                 raise asked.scope.latch(asked.scope.lost()) from fenced
 
 
+def judged(asked: Asked) -> Flow[Judged | None]:
+    """The ruling on a call that is not going to be made; nobody is asked. None without a policy.
+
+    Raises ``PolicyFailed``.
+    """
+    policy = asked.scope.policy
+    if policy is None:
+        return None
+    look = _Permitting(asked, (yield NewId("eff")))
+    return (yield from look.rule())
+
+
 class _Permitting:
     """One look at what may be done about a call."""
 
@@ -96,6 +109,21 @@ class _Permitting:
     def shadowed(self) -> bool:
         """Whether what the policy says is recorded and not enforced."""
         return self.policy is not None and not enforced(self.policy)
+
+    def rule(self) -> Flow[Judged]:
+        """Ask the policy, and hand out what would be recorded."""
+        ruling, new, proposed = yield from self._judge()
+        evaluated = self._evaluated(ruling, new)
+        allowed = new.recorded if ruling.outcome == "constrain" and not self.shadowed else None
+        return Judged(
+            self.effect_id,
+            new.policy,
+            new.revision,
+            ruling,
+            self.asked.recorded if allowed is None else allowed,
+            enforced=not self.shadowed,
+            drafts=(proposed, evaluated),
+        )
 
     def ask_ahead(self) -> Flow[Permit]:
         """Ask people about a call that is yet to come; the permit names the approval, if there is one."""

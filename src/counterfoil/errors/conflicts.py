@@ -95,6 +95,13 @@ class AdmissionAbsorbed(ConflictError):
     code = "admission_absorbed"
 
 
+class RehearsalOnly(ConflictError):
+    """The run is a rehearsal: entered as any other run its effects would be real. Field ``rehearsal_of``."""
+
+    code = "rehearsal_only"
+    default_hint = "rehearse the original once more; `counterfoil cancel` ends a rehearsal that was left open"
+
+
 class RunStopped(ConflictError):
     """The run was cancelled while it was under way: what leaves the block of a cancelled run (DESIGN 11)."""
 

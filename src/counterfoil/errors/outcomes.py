@@ -24,6 +24,15 @@ class NotDone(EffectError):
     code = "not_done"
 
 
+class EffectBlocked(EffectError):
+    """A rehearsal has no recorded outcome for this call, so it was neither made nor answered. Field ``tool``, ``why``."""
+
+    code = "effect_blocked"
+    default_hint = (
+        "nothing was sent; a rehearsal answers only what the rehearsed run did with the same arguments"
+    )
+
+
 class EffectFailed(EffectError):
     """A recorded effect ended without success; fields ``effect_id`` and ``outcome``."""
 

@@ -149,6 +149,14 @@ class Keyring:
             raise InvalidForm("a subject is named by an id from outside, and that is empty")
         return self.material(self._under_epoch(lambda epoch: self._find_or_make(stream_id, subject, epoch)))
 
+    def subject_of(self, key_id: str) -> str | None:
+        """The outside id of the person whom a key stands for; None where it stands for nobody. Raises ``ContentDamaged``."""
+        for row in self._store.subjects_of(key_id):
+            tenant, subject = self.link_keys(row.kek_id).open(row)
+            if tenant == self._tenant:
+                return subject
+        return None
+
     def _find_or_make(self, stream_id: str, subject: str, epoch: str) -> str:
         links = self.link_keys(epoch)
         lookup = links.lookup(self._tenant, subject)

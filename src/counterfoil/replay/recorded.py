@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 from counterfoil.core.values import to_json
@@ -64,6 +64,18 @@ class RunReplay:
     def same(self) -> bool:
         """Whether no difference was found."""
         return not self.difference
+
+    def check(self) -> None:
+        """Raise ``Divergence`` with both sides if there is a difference: names and digests, no content."""
+        if not self.same:
+            where = "at its end" if self.at is None else f"at {self.at + 1}"
+            raise Divergence(
+                f"run {self.run_id} replays otherwise than recorded {where}: {self.difference}",
+                hint="`counterfoil replay` shows both sides; run the code that made the record",
+                run_id=self.run_id,
+                recorded=None if self.recorded is None else asdict(self.recorded),
+                replayed=None if self.replayed is None else asdict(self.replayed),
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,7 @@ from counterfoil.runtime.known import OWN_TYPES, interpreted
 from counterfoil.runtime.look import look
 from counterfoil.runtime.ready import still_waits
 from counterfoil.runtime.refusal import refusal
+from counterfoil.runtime.rehearsals import refuse_rehearsal
 from counterfoil.runtime.resume import ENTRY_TYPES, tally_of
 from counterfoil.runtime.spec import RunSpec, worker
 from counterfoil.runtime.state import RUNNING, SUSPENDED, RunState
@@ -135,6 +136,7 @@ def _start(desk: Desk, park: RunState | None) -> Flow[Entered]:
 
 def _resume(desk: Desk, decision: Resume) -> Flow[Entered]:
     run = decision.run
+    yield from refuse_rehearsal(run.run_id)
     yield from _refuse_while_waiting(run, desk.spec.place)
     token = desk.seen.token
     parked_ = yield from desk.parking(decision.park)

@@ -138,6 +138,7 @@ class Desk:
             fencing_token=token,
             configuration=spec.configuration,
             worker=worker(),
+            rehearsal_of=spec.rehearsal_of,
         )
         return self.draft(said, run_id, cause=self.accepted_event_id)
 

@@ -180,6 +180,7 @@ def run_started(
     fencing_token: int,
     configuration: Mapping[str, Any],
     worker: Mapping[str, Any],
+    rehearsal_of: str | None = None,
 ) -> Said:
     """A run begins; names what seed 004 asks for: admission, input, classification, versions, principal."""
     data = _present(
@@ -191,6 +192,7 @@ def run_started(
         principal=principal,
         policy_revision=policy_revision,
         fencing_token=fencing_token,
+        rehearsal_of=rehearsal_of,
     )
     data["class"] = classification
     return Said("run.started", data, {"configuration": dict(configuration), "worker": dict(worker)})

@@ -15,6 +15,7 @@ from counterfoil.flow.requests import Flow, Now
 from counterfoil.runtime import rows
 from counterfoil.runtime.doubt import open_reviews
 from counterfoil.runtime.recover import is_held, open_runs, run_pages
+from counterfoil.runtime.rehearsals import rehearsed_by
 from counterfoil.runtime.state import SUSPENDED
 from counterfoil.store.rows import Row
 
@@ -34,7 +35,14 @@ class ReadyRun:
 
 
 def ready_runs(ports: Ports) -> Iterator[ReadyRun]:
-    """Runs of the tenant whose wait has ended and that no worker holds, a page in memory at a time."""
+    """Runs of the tenant whose wait has ended and that no worker holds, a page in memory at a time.
+
+    A rehearsal is none of them: nobody goes on with one.
+    """
+    return (run for run in _ready_runs(ports) if drive(rehearsed_by(run.run_id), ports) is None)
+
+
+def _ready_runs(ports: Ports) -> Iterator[ReadyRun]:
     for row in run_pages(ports, SUSPENDED):
         if not is_held(ports, str(row["stream_id"])) and drive(_can_go_on(row), ports):
             yield _ready(row, rows.run_of_row(row).cause or "input")

@@ -29,7 +29,8 @@ class RunSpec:
     """One request for a run. ``message`` is in its JSON form; the rest is as the caller gave it.
 
     ``admission_id`` names an input that was taken in before and still waits (in place of ``dedupe``); ``run_id``
-    a run to go on with; ``place`` the ledger, as commands in hints may name it.
+    a run to go on with; ``place`` the ledger, as commands in hints may name it; ``rehearsal_of`` the run that this one
+    rehearses.
     """
 
     agent: str
@@ -52,6 +53,7 @@ class RunSpec:
     policy_revision: str | None = None
     budget: tuple[Limit, ...] = ()
     place: str | None = None
+    rehearsal_of: str | None = None
 
     @property
     def message_bytes(self) -> bytes:

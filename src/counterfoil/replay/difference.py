@@ -1,0 +1,267 @@
+"""Two runs side by side: what each asked for and got, what was decided and done, how they ended and what they used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Any, Final
+
+from counterfoil.core import canonical
+from counterfoil.core.values import comparable
+from counterfoil.effects.past import DECIDING
+from counterfoil.flow.event import Event
+from counterfoil.journal.fold import json_hash
+
+DIFFERED_TYPES: Final = DECIDING | {
+    "decision.proposed",
+    "effect.intended",
+    "policy.evaluated",
+    "provider.failed",
+    "provider.requested",
+    "provider.responded",
+    "run.finished",
+    "run.started",
+    "step.finished",
+    "step.started",
+}
+
+ALIGNED_MAX: Final = 4000
+"""Lines of both runs together that are aligned; longer ones are compared place by place."""
+
+SHOWN_CHARACTERS: Final = 200
+"""Of a text, for people; the digest is of all of it."""
+
+USED: Final = ("steps", "calls", "input_tokens", "output_tokens", "cost", "currency")
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One thing that a run did: ``kind`` is request, response, decision, effect, step or end.
+
+    ``name`` is the model, tool, step or terminal. ``digest`` is a SHA-256 of all that is compared, made when it is read;
+    ``told`` is its beginning for people. ``event_id`` is where it stands. ``hidden``: content that it is made of cannot be read, so it equals itself alone.
+    """
+
+    kind: str
+    name: str
+    digest: str
+    told: str
+    event_id: str
+    hidden: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A line of the comparison: what the two runs have in one place, None where one has nothing there."""
+
+    left: Fact | None
+    right: Fact | None
+
+    @property
+    def same(self) -> bool:
+        """Whether both are there and say the same."""
+        one, other = self.left, self.right
+        if one is None or other is None:
+            return False
+        if one.hidden or other.hidden:
+            return one.event_id == other.event_id
+        return (one.kind, one.name, one.digest) == (other.kind, other.name, other.digest)
+
+
+@dataclass(frozen=True, slots=True)
+class RunDifference:
+    """Two runs compared. ``used`` holds steps, calls, tokens and cost of each, as their ends say."""
+
+    left: str
+    right: str
+    pairs: list[Pair]
+    left_used: Mapping[str, Any]
+    right_used: Mapping[str, Any]
+
+    @property
+    def same(self) -> bool:
+        """Whether both did the same and ended the same; what they used may differ."""
+        return all(pair.same for pair in self.pairs)
+
+    @property
+    def different(self) -> list[Pair]:
+        """The lines that differ."""
+        return [pair for pair in self.pairs if not pair.same]
+
+
+def difference(
+    left: tuple[str, Iterable[Event]], right: tuple[str, Iterable[Event]], requests: Mapping[str, str]
+) -> RunDifference:
+    """Compare two runs by what is on record. ``requests`` are digests of exact requests by event id, where there is one."""
+    sides = [(run_id, list(events)) for run_id, events in (left, right)]
+    (left_id, left_events), (right_id, right_events) = sides
+    one, other = list(facts_of(left_events, requests)), list(facts_of(right_events, requests))
+    return RunDifference(
+        left_id, right_id, list(_aligned(one, other)), used_by(left_events), used_by(right_events)
+    )
+
+
+def used_by(events: Iterable[Event]) -> dict[str, Any]:
+    """What a run used, as its end says; empty while it is open."""
+    for event in events:
+        if event.type == "run.finished":
+            return {name: event.data[name] for name in USED if name in event.data}
+    return {}
+
+
+# ---- one run ------------------------------------------------------------------------------------------------------
+
+
+def facts_of(events: Iterable[Event], requests: Mapping[str, str]) -> Iterator[Fact]:
+    """What a run did, in order. A rehearsal's answered calls are effects here like any other."""
+    reading = _Reading(requests)
+    for event in events:
+        found = reading.fact(event)
+        if found is not None:
+            yield found
+
+
+_UNKNOWN: Final = ("?", None, True)
+
+Told = Mapping[str, Any]
+Handler = Callable[["_Reading", Event, Told, bool], "Fact | None"]
+
+
+class _Reading:
+    def __init__(self, requests: Mapping[str, str]) -> None:
+        self._requests = requests
+        self._models: dict[str, str] = {}
+        self._calls: dict[str, tuple[str, Any, bool]] = {}
+        self._begun: dict[str | None, Event] = {}
+
+    def fact(self, event: Event) -> Fact | None:
+        """What this event adds, if it says something of its own."""
+        content = event.content_or_none()
+        handle = _HANDLERS.get(event.type)
+        return None if handle is None else handle(self, event, content or {}, content is None)
+
+    def remember_call(self, event: Event, told: Told, hidden: bool) -> None:
+        """A call that is asked for, before anything came of it."""
+        known = event.data["tool"], told.get("arguments"), hidden
+        if not hidden or event.data["effect_id"] not in self._calls:
+            self._calls[event.data["effect_id"]] = known
+
+    def remember_step(self, event: Event, told: Told, hidden: bool) -> None:
+        """A step that began."""
+        del told, hidden
+        self._begun[event.header.step_id] = event
+
+    def response(self, event: Event, told: Told, hidden: bool) -> Fact:
+        """What a model came to."""
+        model = self._models.get(event.data["call_id"], "?")
+        if event.type == "provider.failed":
+            failed = event.data["error_class"]
+            return _fact(event, "response", model, {"failed": failed}, f"failed: {failed}")
+        body = told.get("body", {})
+        said = {name: body.get(name) for name in ("text", "tool_calls", "finish")}
+        words = str(body.get("text") or "") or event.data["finish"]
+        return _fact(event, "response", model, said, "" if hidden else words, hidden)
+
+    def end(self, event: Event, told: Told, hidden: bool) -> Fact:
+        """How the run ended."""
+        output = told.get("output")
+        return _fact(event, "end", event.data["terminal"], {"output": output}, _words(output), hidden)
+
+    def request(self, event: Event, told: Told, hidden: bool) -> Fact:
+        """What a model was asked."""
+        del told, hidden
+        self._models[event.data["call_id"]] = event.data["model"]
+        digest = self._requests.get(event.event_id)
+        model, purpose = event.data["model"], event.data["purpose"]
+        if digest is None:
+            return _fact(event, "request", model, {"request": event.data["request"]}, "", hidden=True)
+        return Fact("request", model, digest, purpose, event.event_id)
+
+    def decision(self, event: Event, told: Told, hidden: bool) -> Fact:
+        """What a policy ruled."""
+        del told, hidden
+        data = event.data
+        tool, arguments, unread = self._calls.get(data["effect_id"], _UNKNOWN)
+        said = {"outcome": data["outcome"], "rules": data["rules"], "arguments": arguments}
+        words = f"{data['outcome']}: {', '.join(data['rules']) or 'by default'} ({data['policy']} {data['revision']})"
+        return _fact(event, "decision", tool, said, words, unread)
+
+    def effect(self, event: Event, told: Told, hidden: bool) -> Fact:
+        """What became of a call."""
+        tool, arguments, unread = self._calls.get(event.data["effect_id"], _UNKNOWN)
+        outcome = event.data["outcome"]
+        said, words = _call(arguments, outcome, told), f"{outcome} {_words(arguments)}"
+        return _fact(event, "effect", tool, said, words, hidden or unread)
+
+    def step(self, event: Event, told: Told, hidden: bool) -> Fact | None:
+        """A step that ended; of a rehearsal also a call that was answered or blocked."""
+        data = event.data
+        begun = self._begun.pop(event.header.step_id, None)
+        given = ((begun.content_or_none() or {}) if begun is not None else {}).get("input")
+        simulated = told.get("simulated")
+        if data["kind"] == "tool" and isinstance(simulated, Mapping):
+            outcome = simulated.get("outcome") or simulated.get("answer", "?")
+            said, words = _call(given, outcome, told), f"{outcome} {_words(given)}"
+            return _fact(event, "effect", data["name"], said, words)
+        if data["kind"] == "model":
+            return None
+        said = {"input": given, "outcome": data["outcome"], "result": told.get("result")}
+        return _fact(event, "step", data["name"], said, f"{data['outcome']} {_words(given)}", hidden)
+
+
+_HANDLERS: Final[Mapping[str, Handler]] = {
+    "decision.proposed": _Reading.remember_call,
+    "effect.intended": _Reading.remember_call,
+    "step.started": _Reading.remember_step,
+    "provider.requested": _Reading.request,
+    "provider.responded": _Reading.response,
+    "provider.failed": _Reading.response,
+    "policy.evaluated": _Reading.decision,
+    "step.finished": _Reading.step,
+    "run.finished": _Reading.end,
+    **dict.fromkeys(DECIDING, _Reading.effect),
+}
+
+
+def _call(arguments: Any, outcome: str, told: Mapping[str, Any]) -> dict[str, Any]:
+    return {"arguments": arguments, "outcome": outcome, "result": told.get("result")}
+
+
+def _fact(event: Event, kind: str, name: str, said: Any, told: str, hidden: bool = False) -> Fact:
+    shown = "content cannot be read" if hidden and not told else told[:SHOWN_CHARACTERS]
+    return Fact(kind, name, json_hash(said) or "", shown, event.event_id, hidden)
+
+
+def _words(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value[:SHOWN_CHARACTERS]
+    return canonical.encode(comparable(value)).decode(errors="replace")[:SHOWN_CHARACTERS]
+
+
+# ---- side by side -------------------------------------------------------------------------------------------------
+
+
+def _aligned(left: Sequence[Fact], right: Sequence[Fact]) -> Iterator[Pair]:
+    if len(left) + len(right) > ALIGNED_MAX:
+        yield from _place_by_place(left, right)
+        return
+    keys = [[_key(fact) for fact in facts] for facts in (left, right)]
+    for tag, a, b, c, d in SequenceMatcher(None, keys[0], keys[1], autojunk=False).get_opcodes():
+        if tag == "equal":
+            yield from map(Pair, left[a:b], right[c:d])
+        else:
+            yield from (Pair(fact, None) for fact in left[a:b])
+            yield from (Pair(None, fact) for fact in right[c:d])
+
+
+def _key(fact: Fact) -> tuple[str, str]:
+    """Facts of one key may stand beside each other: the models of two requests may differ, the tools of two calls not."""
+    return fact.kind, fact.name if fact.kind in {"decision", "effect", "step"} else ""
+
+
+def _place_by_place(left: Sequence[Fact], right: Sequence[Fact]) -> Iterator[Pair]:
+    for at in range(max(len(left), len(right))):
+        yield Pair(left[at] if at < len(left) else None, right[at] if at < len(right) else None)

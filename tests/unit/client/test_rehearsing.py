@@ -1,0 +1,513 @@
+"""Rehearsals: a new run with another model or policy, whose effects come from the record or are blocked."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+import counterfoil
+from counterfoil.effects.registry import own_tools
+from counterfoil.errors import (
+    AgentNotFound,
+    ContentUnavailable,
+    EffectBlocked,
+    InvalidForm,
+    PolicyDenied,
+    RehearsalOnly,
+    RunBusy,
+    RunNotFound,
+    RunWaiting,
+)
+from counterfoil.policy import RuleList, ask, constrain, deny
+from counterfoil.runtime.agents import own_agents
+from counterfoil.testing.truth import check_truth
+from tests.running import World, facts, types_of, vanish
+
+
+@pytest.fixture(autouse=True)
+def _own():
+    with own_tools(), own_agents():
+        yield
+
+
+class Shop:
+    """An agent that asks a model which order to refund, looks it up, refunds it and answers."""
+
+    def __init__(self, *, asynchronous=False, rules=None, key=None):
+        self.world = World()
+        self.ledger = self.world.worker()
+        self.ledger.policy = rules
+        self.calls = []
+        self.asked = []
+        self.looked = []
+        self.caught = []
+        self.asynchronous = asynchronous
+
+        @counterfoil.effect(
+            "shop.refund", version="1", touches={"money"}, key=key, doubt=counterfoil.by_review()
+        )
+        def refund(order: str, amount: int):
+            self.calls.append((order, amount))
+            return {"refunded": order, "amount": amount}
+
+        self.refund = refund
+
+        if asynchronous:
+
+            @counterfoil.agent("clerk")
+            async def clerk(run):
+                order = (await run.aask(self.model, run.message, name="small-1")).text
+                found = await run.astep("look", self.look, order)
+                try:
+                    done = await refund.acall(order, found)
+                except (EffectBlocked, PolicyDenied) as error:
+                    self.caught.append(error)
+                    done = type(error).__name__
+                run.finish([order, done])
+        else:
+
+            @counterfoil.agent("clerk")
+            def clerk(run):
+                order = run.ask(self.model, run.message, name="small-1").text
+                found = run.step("look", self.look, order)
+                try:
+                    done = refund(order, found)
+                except (EffectBlocked, PolicyDenied) as error:
+                    self.caught.append(error)
+                    done = type(error).__name__
+                run.finish([order, done])
+
+        self.clerk = clerk
+
+    def model(self, request):
+        self.asked.append(request.messages[-1]["content"])
+        return counterfoil.Response("o-1", input_tokens=100, output_tokens=5, cost="0.02", currency="EUR")
+
+    def look(self, order):
+        self.looked.append(order)
+        return 40
+
+    def run(self, message="Refund it.", **given):
+        settings = {"conversation": "case", "message": message, "dedupe": message} | given
+        if self.asynchronous:
+
+            async def work():
+                async with self.ledger.run("clerk", **settings) as run:
+                    await self.clerk(run)
+                return run.id
+
+            run_id = asyncio.run(work())
+        else:
+            with self.ledger.run("clerk", **settings) as run:
+                self.clerk(run)
+            run_id = run.id
+        self.calls.clear(), self.asked.clear(), self.looked.clear()
+        return run_id
+
+    def rehearse(self, run_id, **how):
+        """Rehearse; the original's conversation, tools, keys, approvals and doubt must be as they were."""
+        before = self.real()
+        done = self.ledger.rehearse(run_id, **how)
+        assert self.real() == before
+        assert self.calls == []
+        check_truth(self.ledger)
+        return done
+
+    def real(self):
+        ports = self.ledger.ports
+        events = [event.event_id for event in self.ledger.events("case")]
+        effects = [dict(row) for row in self.ledger.effects(None)]
+        keys = [dict(row) for row in ports.store.select("effect_keys", None, ())]
+        return events, effects, keys, self.ledger.approvals(None), self.ledger.reviews(None)
+
+
+def other_model(text):
+    def another(request):
+        return counterfoil.Response(text, input_tokens=7, output_tokens=3)
+
+    return another
+
+
+def kinds(difference):
+    return [(pair.left or pair.right).kind for pair in difference.different]
+
+
+BOTH = pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
+
+
+@BOTH
+def test_the_same_model_and_policy_behave_the_same_from_the_record(asynchronous):
+    shop = Shop(asynchronous=asynchronous)
+    run_id = shop.run()
+    done = shop.rehearse(run_id)
+    assert (done.terminal, done.error_class, done.counts.blocked) == ("success", None, [])
+    assert (shop.asked, shop.looked) == ([], [])
+    assert (done.counts.answers_recorded, done.counts.steps_recorded, done.counts.calls_answered) == (1, 1, 1)
+    assert done.difference.same, done.difference.different
+
+
+def test_a_rehearsal_is_a_run_of_its_own_that_names_the_original():
+    shop = Shop()
+    run_id = shop.run()
+    done = shop.rehearse(run_id)
+    assert done.stream_id != shop.ledger.stream_of("case")
+    (started,) = facts(shop.ledger, done.stream_id, "run.started")
+    assert started["rehearsal_of"] == run_id
+    assert shop.ledger.rehearsals(run_id) == [done.run_id]
+    assert shop.ledger.run_row(done.run_id)["terminal"] == "success"
+
+
+@BOTH
+def test_no_effect_is_intended_and_no_key_is_taken(asynchronous):
+    shop = Shop(asynchronous=asynchronous, key=lambda order, **_: f"refund:{order}")
+    run_id = shop.run()
+    done = shop.rehearse(run_id)
+    types = types_of(shop.ledger, done.stream_id)
+    assert not [name for name in types if name.startswith("effect.")]
+    (call,) = [
+        event
+        for event in shop.ledger.events(done.stream_id, types=["step.finished"])
+        if event.data["kind"] == "tool"
+    ]
+    assert call.content["simulated"]["answer"] == "recorded"
+    assert call.content["result"] == {"amount": 40, "refunded": "o-1"}
+
+
+@BOTH
+def test_another_model_that_calls_otherwise_is_blocked_and_the_two_are_shown(asynchronous):
+    shop = Shop(asynchronous=asynchronous)
+    run_id = shop.run()
+    done = shop.rehearse(run_id, model=other_model("o-2"))
+    assert [(blocked.kind, blocked.name) for blocked in done.counts.blocked] == [("tool", "shop.refund")]
+    assert isinstance(shop.caught[0], EffectBlocked)
+    assert shop.looked == ["o-2"]
+    assert kinds(done.difference) == ["request", "response", "step", "effect", "end"]
+    told = {pair.right.kind: pair.right.told for pair in done.difference.different if pair.right}
+    assert told["effect"].startswith("blocked")
+    assert (done.difference.left_used["input_tokens"], done.difference.right_used["input_tokens"]) == (100, 7)
+    (call,) = [
+        event
+        for event in shop.ledger.events(done.stream_id, types=["step.finished"])
+        if event.data["kind"] == "tool"
+    ]
+    assert (call.data["outcome"], call.content["simulated"]) == ("error", {"answer": "blocked"})
+
+
+def test_a_blocked_call_that_nobody_catches_ends_the_rehearsal_alone():
+    shop = Shop()
+    run_id = shop.run()
+
+    with own_agents():
+
+        @counterfoil.agent("clerk")
+        def clerk(run):
+            run.finish(shop.refund("o-9", 1))
+
+        done = shop.rehearse(run_id)
+    assert (done.terminal, done.error_class) == ("runtime_failure", "EffectBlocked")
+
+
+def test_steps_that_the_record_does_not_hold_are_blocked_on_request():
+    shop = Shop()
+    run_id = shop.run()
+    done = shop.rehearse(run_id, model=other_model("o-2"), steps="block")
+    assert shop.looked == []
+    assert [(blocked.kind, blocked.name) for blocked in done.counts.blocked] == [("step", "look")]
+    with pytest.raises(InvalidForm):
+        shop.ledger.rehearse(run_id, steps="none")
+
+
+# ---- policies -------------------------------------------------------------------------------------------------------
+
+
+def rules(*rules, otherwise="allow"):
+    return RuleList("trial", revision="7", otherwise=otherwise, rules=list(rules))
+
+
+def test_a_policy_that_denies_is_obeyed_and_recorded():
+    shop = Shop()
+    run_id = shop.run()
+    done = shop.rehearse(run_id, policy=rules(deny("no-money", when=lambda call: "money" in call.touches)))
+    assert isinstance(shop.caught[0], PolicyDenied)
+    assert done.counts.calls_denied == 1
+    (ruling,) = facts(shop.ledger, done.stream_id, "policy.evaluated")
+    assert (ruling["outcome"], ruling["policy"], ruling["rules"]) == ("deny", "trial", ["no-money"])
+    assert kinds(done.difference) == ["effect", "decision", "end"]
+
+
+def test_a_policy_that_would_ask_asks_nobody_and_shows_that_it_would():
+    shop = Shop()
+    run_id = shop.run()
+    done = shop.rehearse(run_id, policy=rules(ask("large", when=lambda call: call.arguments["amount"] > 10)))
+    assert done.terminal == "success"
+    assert shop.ledger.approvals(None) == []
+    (pair,) = done.difference.different
+    assert (pair.left, pair.right.kind, pair.right.told) == (None, "decision", "ask: large (trial 7)")
+
+
+def test_a_policy_that_constrains_calls_for_what_the_record_does_not_hold():
+    shop = Shop()
+    run_id = shop.run()
+    capped = constrain("capped", to=lambda call: {**call.arguments, "amount": 20}, when=lambda call: True)
+    done = shop.rehearse(run_id, policy=rules(capped))
+    assert len(done.counts.blocked) == 1
+    original = Shop(rules=rules(capped))
+    constrained = original.run()
+    done = original.rehearse(constrained)
+    assert (done.counts.blocked, done.difference.same) == ([], True)
+
+
+def test_a_call_that_the_original_was_denied_is_blocked_under_a_laxer_policy():
+    shop = Shop(rules=rules(deny("no-money", when=lambda call: True)))
+    run_id = shop.run()
+    shop.caught.clear()
+    done = shop.rehearse(run_id, policy=rules())
+    assert [blocked.why for blocked in done.counts.blocked] == [
+        "the rehearsed run asked for it, and it was not permitted there"
+    ]
+    assert isinstance(shop.caught[0], EffectBlocked)
+
+
+def test_a_policy_in_shadow_is_recorded_and_hinders_nothing():
+    shop = Shop()
+    run_id = shop.run()
+    trial = counterfoil.policy.shadow(rules(deny("no-money", when=lambda call: True)))
+    done = shop.rehearse(run_id, policy=trial)
+    assert (done.terminal, done.counts.calls_answered) == ("success", 1)
+    (ruling,) = facts(shop.ledger, done.stream_id, "policy.evaluated")
+    assert ruling["enforced"] is False
+
+
+def test_a_call_that_people_had_approved_is_answered_from_the_record():
+    asking = rules(ask("large", when=lambda call: True))
+    shop = Shop(rules=asking)
+    with pytest.raises(RunWaiting):
+        shop.run()
+    (asked,) = shop.ledger.approvals()
+    shop.ledger.approve(asked["approval_id"], by="Ines Arvold")
+    run_id = shop.run()
+    done = shop.rehearse(run_id)
+    assert (done.terminal, done.counts.calls_answered, done.difference.same) == ("success", 1, True)
+
+
+# ---- what is taken over from the original ---------------------------------------------------------------------------
+
+
+def test_message_configuration_person_and_state_are_those_of_the_original():
+    shop = Shop()
+    seen = []
+
+    @counterfoil.agent("reader")
+    def reader(run):
+        seen.append((run.message, run.state.get("plan"), run.state.get("odd | name")))
+        run.state["plan"] = "another"
+        run.finish("read")
+
+    with shop.ledger.run("reader", conversation="case", message="first") as first:
+        run_state = {"plan": ["a", "b"], "odd | name": 3}
+        for name, value in run_state.items():
+            first.state[name] = value
+    with shop.ledger.run(
+        "reader", conversation="case", message="m", subject="ines", configuration={"k": 1}
+    ) as run:
+        reader(run)
+    done = shop.rehearse(run.id)
+    assert seen == [("m", ["a", "b"], 3)] * 2
+    accepted = next(shop.ledger.events(done.stream_id, types=["admission.accepted"]))
+    key_id = next(part.key for part in accepted.header.content if part.key)
+    assert key_id == shop.ledger.keyring.subject_key(done.stream_id, "ines").key_id
+    started = next(shop.ledger.events(done.stream_id, types=["run.started"]))
+    assert started.content["configuration"] == {"k": 1}
+    assert next(shop.ledger.events("case", types=["state.set"])).stream_id != done.stream_id
+
+
+def test_a_failure_of_a_model_is_given_again():
+    shop = Shop()
+    tried = []
+
+    @counterfoil.agent("patient")
+    def patient(run):
+        def flaky(request):
+            tried.append(1)
+            if len(tried) == 1:
+                raise ConnectionError("down")
+            return "up"
+
+        try:
+            said = run.ask(flaky, "m", name="small-1").text
+        except counterfoil.errors.ModelFailed:
+            said = run.ask(flaky, "m", name="small-1").text
+        run.finish(said)
+
+    with shop.ledger.run("patient", conversation="case", message="m") as run:
+        patient(run)
+    done = shop.rehearse(run.id)
+    assert len(tried) == 2
+    assert (done.counts.answers_recorded, done.difference.same) == (2, True)
+
+
+def test_an_answer_from_the_record_is_marked_and_uses_nothing():
+    shop = Shop()
+    done = shop.rehearse(shop.run())
+    (answer,) = facts(shop.ledger, done.stream_id, "provider.responded")
+    assert (answer["provider"], answer["input_tokens"], "cost" in answer) == ("recorded", 0, False)
+    assert (done.difference.left_used["cost"], done.difference.right_used.get("cost")) == ("0.02", None)
+
+
+def test_outcomes_without_success_are_raised_again():
+    shop = Shop()
+
+    @counterfoil.effect("shop.cancel", version="1", touches={"data"}, doubt=counterfoil.by_review())
+    def cancel(order):
+        raise counterfoil.Rejected("no such order")
+
+    @counterfoil.agent("canceller")
+    def canceller(run):
+        try:
+            cancel("o-1")
+        except counterfoil.Rejected as rejected:
+            run.finish(str(rejected))
+
+    with shop.ledger.run("canceller", conversation="case", message="m") as run:
+        canceller(run)
+    assert shop.rehearse(run.id).difference.same
+
+
+# ---- what may never happen ------------------------------------------------------------------------------------------
+
+
+def left_open(shop, run_id):
+    """A rehearsal whose worker vanished in the middle; its run."""
+    with own_agents():
+
+        @counterfoil.agent("clerk")
+        def clerk(run):
+            raise KeyboardInterrupt
+
+        real, ids = counterfoil.runtime.block.leave, []
+
+        def gone(host, spec, scope, *rest):
+            ids.append(scope.run_id)
+            host.heartbeat.remove(scope)
+
+        counterfoil.runtime.run.leave = gone
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                shop.ledger.rehearse(run_id)
+        finally:
+            counterfoil.runtime.run.leave = real
+    shop.world.expire_leases()
+    return ids[0]
+
+
+def test_nobody_goes_on_with_a_rehearsal_as_if_its_effects_were_real():
+    shop = Shop()
+    run_id = shop.run()
+    rehearsal = left_open(shop, run_id)
+    assert shop.ledger.run_row(rehearsal)["state"] == "running"
+    assert list(shop.ledger.ready()) == []
+    told = []
+    shop.ledger.worker(tell=told.append).look()
+    assert (told, shop.calls) == ([], [])
+    with pytest.raises(RehearsalOnly) as refused, shop.ledger.run("clerk", resume=rehearsal) as run:
+        shop.clerk(run)
+    assert (refused.value.rehearsal_of, shop.calls) == (run_id, [])
+    shop.ledger.cancel(rehearsal, by="Ines Arvold", reason="left open")
+    assert shop.ledger.run_row(rehearsal)["state"] == "finished"
+    check_truth(shop.ledger)
+
+
+def test_a_tool_that_may_be_called_while_the_ledger_is_down_is_not(monkeypatch):
+    shop = Shop()
+    called = []
+
+    @counterfoil.effect("shop.read", version="1", touches=set(), doubt=counterfoil.by_repeating())
+    def read(order):
+        called.append(order)
+        return order
+
+    @counterfoil.agent("reader")
+    def reader(run):
+        run.finish(read("o-1"))
+
+    with shop.ledger.run("reader", conversation="case", message="m") as run:
+        reader(run)
+    called.clear()
+    real = shop.ledger.ports.append
+
+    def failing(unit, claim=None):
+        if any(draft.event_type == "step.started" for entry in unit.entries for draft in entry.drafts):
+            raise counterfoil.errors.StoreIO("no disk")
+        return real(unit, claim)
+
+    monkeypatch.setattr(shop.ledger.ports, "append", failing)
+    with pytest.raises(counterfoil.errors.StoreIO):
+        shop.ledger.rehearse(run.id)
+    assert called == []
+
+
+def test_a_call_ahead_asks_nobody():
+    shop = Shop(rules=rules(ask("large", when=lambda call: True)))
+    run_id = None
+
+    @counterfoil.agent("planner")
+    def planner(run):
+        run.propose(shop.refund, "o-1", 40)
+        run.finish("planned")
+
+    with shop.ledger.run("planner", conversation="case", message="m") as run:
+        planner(run)
+    run_id = run.id
+    before = len(shop.ledger.approvals(None))
+    shop.rehearse(run_id)
+    assert len(shop.ledger.approvals(None)) == before
+
+
+def test_what_cannot_be_rehearsed_is_said():
+    shop = Shop()
+    run_id = shop.run()
+    open_run = vanish(shop.ledger.run("clerk", conversation="other", message="m"))
+    with pytest.raises(RunBusy):
+        shop.ledger.rehearse(open_run)
+    with pytest.raises(RunNotFound):
+        shop.ledger.rehearse("run_01J9ZC3Y3V7W2R5T8QK4M6N0PN")
+    with own_agents(), pytest.raises(AgentNotFound):
+        shop.ledger.rehearse(run_id)
+    with pytest.raises(RunNotFound):
+        shop.world.worker("elsewhere").rehearse(run_id)
+
+
+def test_where_the_input_is_gone_nothing_is_rehearsed():
+    shop = Shop()
+    run_id = shop.run(subject="ines")
+    key_id = shop.ledger.keyring.subject_key(shop.ledger.stream_of("case"), "ines").key_id
+    shop.ledger.keyring.store.delete([key_id])
+    shop.ledger.keyring.forget()
+    before = len(shop.ledger.conversations())
+    with pytest.raises(ContentUnavailable):
+        shop.ledger.rehearse(run_id)
+    assert len(shop.ledger.conversations()) == before
+
+
+# ---- two runs side by side ------------------------------------------------------------------------------------------
+
+
+def test_two_runs_of_one_agent_are_compared():
+    shop = Shop()
+    first, second = shop.run(), shop.run("Refund it, please.")
+    told = shop.ledger.diff(first, second)
+    assert kinds(told) == ["request"]
+    assert shop.ledger.diff(first, first).same
+    with pytest.raises(RunNotFound):
+        shop.ledger.diff(first, "run_01J9ZC3Y3V7W2R5T8QK4M6N0PN")
+
+
+def test_where_content_is_gone_a_difference_says_so():
+    shop = Shop()
+    first = shop.run()
+    stream_id = shop.ledger.stream_of("case")
+    shop.ledger.keyring.store.delete([shop.ledger.ports.genesis(stream_id).key])
+    shop.ledger.keyring.forget()
+    told = shop.ledger.diff(first, first)
+    assert "content cannot be read" in [pair.left.told for pair in told.pairs]
