@@ -21,6 +21,7 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from typing import Protocol
 
+from counterfoil.store.loading import LoadItem, UnitOf
 from counterfoil.store.rows import Key, Row, RowChange
 from counterfoil.store.unit import (
     Capabilities,
@@ -30,6 +31,7 @@ from counterfoil.store.unit import (
     Head,
     Lease,
     Outcome,
+    Receipt,
     StoredEvent,
     StoredStream,
     Stray,
@@ -170,6 +172,16 @@ class Store(Reader, Protocol):
         A stream's rows are those whose ``stream_column`` names it. ``changes`` hold no ``SequenceOf``. Tables of
         ``truth`` are left as they are, and a change of one is ``InvalidUnit``.
         What they raise reaches the caller as it is, and then every row stays as it was.
+        """
+        ...
+
+    def load(self, items: Iterable[LoadItem], unit: UnitOf | None = None) -> Receipt | None:
+        """Take in streams with the bytes that they were recorded with, in one transaction, and answer for ``unit``.
+
+        Items are taken as they come, so memory stays bounded; rows among them are changed in order. ``unit`` is asked
+        for at the end and recorded with the rest. Other writers wait. What ``items`` or ``unit`` raise reaches the
+        caller as it is, and then nothing is recorded; so it is when the unit is refused. Raises ``StreamExists``,
+        ``WrongSequence`` or ``InvalidUnit``.
         """
         ...
 

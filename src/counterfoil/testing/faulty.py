@@ -13,6 +13,7 @@ from typing import TypeVar
 from counterfoil.abc.time import Clock
 from counterfoil.errors import AppendTimeout, CounterfoilError, StoreError, StoreIO
 from counterfoil.store.contract import Reader, Store
+from counterfoil.store.loading import LoadItem, UnitOf
 from counterfoil.store.rows import Key, Row, RowChange
 from counterfoil.store.unit import (
     Capabilities,
@@ -22,6 +23,7 @@ from counterfoil.store.unit import (
     Head,
     Lease,
     Outcome,
+    Receipt,
     Refusal,
     StoredEvent,
     StoredStream,
@@ -193,6 +195,10 @@ class FaultyStore:
     def rebuild_rows(self, stream_id: str | None, changes: Iterable[RowChange]) -> None:
         """See ``Store.rebuild_rows``."""
         self._through("rebuild_rows", lambda: self.inner.rebuild_rows(stream_id, changes))
+
+    def load(self, items: Iterable[LoadItem], unit: UnitOf | None = None) -> Receipt | None:
+        """See ``Store.load``."""
+        return self._through("load", lambda: self.inner.load(items, unit))
 
     def close(self) -> None:
         """See ``Store.close``."""

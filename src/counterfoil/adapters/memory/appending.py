@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from counterfoil.adapters.memory.state import State, Stream
@@ -19,7 +19,8 @@ from counterfoil.errors import (
     StreamNotFound,
     WrongSequence,
 )
-from counterfoil.store.rows import check_beside
+from counterfoil.store.loading import LoadItem, LoadStream, LoadToken, check_begin, check_next
+from counterfoil.store.rows import Patch, Put, Remove, check_beside
 from counterfoil.store.unit import (
     Head,
     Position,
@@ -93,6 +94,35 @@ def record(state: State, planned: Plan | Receipt) -> Receipt:
     placed = {place.event_id: (place.sequence, place.recorded_at_ms) for place in positions}
     apply(state.tables, planned.unit.rows, resolver(placed))
     return Receipt(tuple(positions))
+
+
+def load(state: State, items: Iterable[LoadItem]) -> None:
+    """Place what was recorded elsewhere; the state is a copy that is thrown away when this raises."""
+    stream: Stream | None = None
+    for item in items:
+        match item:
+            case LoadStream(genesis, tenant):
+                stream = state.streams.get(genesis.stream_id)
+                check_begin(item, None if stream is None else stream.head)
+                if stream is None:
+                    stream = state.streams[genesis.stream_id] = _new_stream(genesis, tenant)
+            case LoadToken(token) if stream is not None:
+                stream.head = replace(stream.head, token=max(token, stream.head.token))
+            case StoredEvent() if stream is not None:
+                head = stream.head
+                check_next(head.stream_id, head.sequence, item)
+                if item.event_id in stream.places:
+                    raise InvalidUnit(f"event {item.event_id} stands twice in what is loaded")
+                stored = replace(item, position=len(state.feed) + 1)
+                stream.places[item.event_id] = len(stream.events)
+                stream.events.append(stored)
+                state.feed.append(stored)
+                stream.head = replace(head, sequence=item.sequence, hash=item.hash)
+            case Put() | Patch() | Remove():
+                check_change(state.tables, item, frozenset())
+                apply(state.tables, [item], resolver({}))
+            case _:
+                raise InvalidUnit("what is loaded begins with a stream")
 
 
 def _duplicate(state: State, unit: Unit) -> Receipt | None:
@@ -170,9 +200,9 @@ def _check_expected(stream: Stream | None, head: Head, part: StreamAppend) -> No
         )
 
 
-def _new_stream(genesis: Genesis) -> Stream:
-    head = Head(genesis.stream_id, 0, genesis.hash)
-    return Stream(StoredStream(genesis.stream_id, genesis.tenant, genesis.kind, genesis.text, head), head)
+def _new_stream(genesis: Genesis, tenant: str | None = None) -> Stream:
+    head, owner = Head(genesis.stream_id, 0, genesis.hash), tenant or genesis.tenant
+    return Stream(StoredStream(genesis.stream_id, owner, genesis.kind, genesis.text, head), head)
 
 
 def _record_event(state: State, stream: Stream, event: Prepared, now_ms: int) -> Position:

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from counterfoil.abc.time import Clock
 from counterfoil.adapters.memory import tables as rows_
-from counterfoil.adapters.memory.appending import check_unit, plan, record
+from counterfoil.adapters.memory.appending import check_unit, load, plan, record
 from counterfoil.adapters.memory.state import StateReader, empty_state
 from counterfoil.adapters.memory.tables import Table
 from counterfoil.errors import (
@@ -22,6 +22,7 @@ from counterfoil.errors import (
     StreamNotFound,
 )
 from counterfoil.store.contract import Reader
+from counterfoil.store.loading import LoadItem, UnitOf
 from counterfoil.store.rows import RowChange, TableSpec, check_beside
 from counterfoil.store.unit import (
     Capabilities,
@@ -30,6 +31,7 @@ from counterfoil.store.unit import (
     Head,
     Lease,
     Outcome,
+    Receipt,
     Refusal,
     Unit,
 )
@@ -151,6 +153,19 @@ class MemoryStore(StateReader):
                 for key in keys:
                     del table.rows[key]
             rows_.apply(self._state.tables, wanted, rows_.resolver({}))
+
+    def load(self, items: Iterable[LoadItem], unit: UnitOf | None = None) -> Receipt | None:
+        """See ``Store.load``. A copy of everything is worked on, and takes the place of what was there."""
+        with self._lock:
+            self._check_usable()
+            state = self._state.copy()
+            load(state, items)
+            last, receipt = None if unit is None else unit(), None
+            if last is not None:
+                check_unit(state, last)
+                receipt = record(state, plan(state, last, self._clock.now_ms(), {}))
+            self._state = state
+        return receipt
 
     @contextmanager
     def snapshot(self) -> Iterator[Reader]:

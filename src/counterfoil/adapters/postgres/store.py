@@ -18,6 +18,7 @@ from counterfoil.adapters.postgres.clock import DatabaseClock
 from counterfoil.adapters.postgres.connect import LONG_S, BoundedConnection, Params, fetch, run
 from counterfoil.adapters.postgres.engine import Again, Engine
 from counterfoil.adapters.postgres.faults import translate
+from counterfoil.adapters.postgres.loading import begin_load, load, record_with
 from counterfoil.adapters.postgres.place import PostgresPlace
 from counterfoil.adapters.postgres.plan import Job, plan_unit, touched
 from counterfoil.adapters.postgres.raw import SnapshotReads
@@ -31,8 +32,9 @@ from counterfoil.adapters.shared.handles import StoreHandle, abandoned_after_for
 from counterfoil.adapters.shared.refusals import check_checkpoint
 from counterfoil.errors import StreamNotFound
 from counterfoil.store.contract import Reader
+from counterfoil.store.loading import LoadItem, UnitOf, asked_for
 from counterfoil.store.rows import RowChange, check_beside
-from counterfoil.store.unit import Capabilities, Checkpoint, Claimed, Lease, Outcome, Unit
+from counterfoil.store.unit import Capabilities, Checkpoint, Claimed, Lease, Outcome, Receipt, Unit
 from counterfoil.store.writer import GroupWriter
 
 T = TypeVar("T")
@@ -146,6 +148,20 @@ class PostgresStore(StoreHandle[Engine, RowTables], Reads):
             self._transact(work, again="never")
         if stream_id is None:
             self._tables.stale = frozenset()
+
+    def load(self, items: Iterable[LoadItem], unit: UnitOf | None = None) -> Receipt | None:
+        """See ``Store.load``."""
+        handed, asked = Handed(items), Handed(asked_for(unit))
+
+        def work(transaction: WriteTransaction) -> Receipt | None:
+            begin_load(transaction)
+            load(transaction, self._tables, handed)
+            last = next(asked, None)
+            transaction.written = True
+            return None if last is None else record_with(transaction, plan_unit(self._tables, last))
+
+        with handed.own_errors(), asked.own_errors():
+            return self._transact(work, again="never")
 
     def remove_content(
         self, stream_id: str, parts: Sequence[tuple[int, int]], ground: str, unit: Unit | None = None

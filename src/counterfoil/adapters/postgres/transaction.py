@@ -28,7 +28,7 @@ from counterfoil.core.genesis import Genesis, genesis_hash, parse_genesis
 from counterfoil.core.limits import SEQUENCE_MAX
 from counterfoil.errors import ChainBroken, InvalidUnit
 from counterfoil.store.rows import Key, Row, RowChange
-from counterfoil.store.unit import Position, Receipt
+from counterfoil.store.unit import Position, Receipt, StoredEvent
 
 LOCK_SHARE: Final = 0.8
 """Of the client's wait for an answer: the server gives up waiting for a lock before the client gives the server up."""
@@ -85,8 +85,10 @@ class WriteTransaction:
         events: Sequence[tuple[str, str]] = (),
         keys: Mapping[str, set[Key]] | None = None,
         written: Collection[str] | None = None,
+        *,
+        begun: bool = False,
     ) -> None:
-        """Begin, lock these heads and rows, and fetch them with what else decides. One round trip.
+        """Begin (unless ``begun``), lock these heads and rows, and fetch them with what else decides. One round trip.
 
         ``written`` are the tables that will be changed (None: any): of the others, watched ones are locked together
         with everybody else who only looks, and their rows are not locked at all.
@@ -95,7 +97,8 @@ class WriteTransaction:
         connection = self.connection
         rows = {}
         with connection.pipeline():
-            run(connection, BEGIN)
+            if not begun:
+                run(connection, BEGIN)
             told = run(
                 connection,
                 f"SELECT * FROM {self._s}.begin_append(%s, %s::text[], %s::text[], %s::text[])",
@@ -171,9 +174,11 @@ class WriteTransaction:
 
     # ---- what units make of it -----------------------------------------------------------------------------------
 
-    def create(self, genesis: Genesis) -> HeadState:
-        """The head of a stream that is made here; it is empty."""
-        head = HeadState(genesis.stream_id, genesis.tenant, genesis.text, 0, genesis.hash, fresh=True)
+    def create(self, genesis: Genesis, tenant: str | None = None) -> HeadState:
+        """The head of a stream that is made here; it is empty. ``tenant``: whom it stands under, if another."""
+        head = HeadState(
+            genesis.stream_id, tenant or genesis.tenant, genesis.text, 0, genesis.hash, fresh=True
+        )
         self.heads[genesis.stream_id] = head
         self.move(head)
         return head
@@ -221,6 +226,26 @@ class WriteTransaction:
         for name, keys in job.held.items():
             self._held.setdefault(name, {}).update(dict.fromkeys(keys, owner))
         return Receipt(tuple(positions))
+
+    def put(self, head: HeadState, event: StoredEvent) -> None:
+        """Hold an event of another ledger ready as it stands, behind the stream's last."""
+        where = (head.stream_id, event.sequence)
+        named = (event.event_id, event.event_type, event.run_id, event.recorded_at_ms)
+        self.events.append((*where, *named, head.tenant, event.header, event.hash))
+        self.contents += [
+            (*where, part, head.tenant, record)
+            for part, record in enumerate(event.content)
+            if record is not None
+        ]
+        head.seq, head.hash = event.sequence, event.hash
+
+    def flush_events(self) -> None:
+        """Write the events that are held, ahead of their heads; these come with the commit."""
+        if self.events:
+            self._copy("event", EVENT_COLUMNS, EVENT_TYPES, self.events)
+        if self.contents:
+            self._copy("event_content", CONTENT_COLUMNS, CONTENT_TYPES, self.contents)
+        self.events, self.contents = [], []
 
     def change_rows(self, changes: Sequence[RowChange], positions: Sequence[Position] = ()) -> None:
         """Make row changes, in order, on the rows that were fetched."""

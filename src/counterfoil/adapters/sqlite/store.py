@@ -20,6 +20,7 @@ from counterfoil.adapters.sqlite.checks import require
 from counterfoil.adapters.sqlite.connect import Params, close_quietly, fetch
 from counterfoil.adapters.sqlite.engine import CommitInDoubt, Engine
 from counterfoil.adapters.sqlite.faults import translate
+from counterfoil.adapters.sqlite.loading import load
 from counterfoil.adapters.sqlite.plan import Job, plan_rows, plan_unit
 from counterfoil.adapters.sqlite.raw import SnapshotReads
 from counterfoil.adapters.sqlite.read import Reads
@@ -29,12 +30,16 @@ from counterfoil.adapters.sqlite.runs import rebuild_spans
 from counterfoil.adapters.sqlite.tables import RowTables
 from counterfoil.adapters.sqlite.transaction import WriteTransaction
 from counterfoil.store.contract import Reader
+from counterfoil.store.loading import LoadItem, UnitOf, asked_for
 from counterfoil.store.rows import RowChange
-from counterfoil.store.unit import Capabilities, Checkpoint, Claimed, Lease, Outcome, Unit
+from counterfoil.store.unit import Capabilities, Checkpoint, Claimed, Lease, Outcome, Receipt, Unit
 from counterfoil.store.writer import GroupWriter
 
 T = TypeVar("T")
 NowMs = Callable[[], int]
+
+LONG_S: Final = 3600.0
+"""How long work is waited for that handles all that is given, like a load."""
 
 ROWS_PER_STATEMENT: Final = 1000
 """Row changes of a rebuild held in memory at a time."""
@@ -154,6 +159,18 @@ class SqliteStore(StoreHandle[Engine, RowTables], Reads):
         if stream_id is None:
             self._tables.stale = frozenset()
 
+    def load(self, items: Iterable[LoadItem], unit: UnitOf | None = None) -> Receipt | None:
+        """See ``Store.load``. However long it takes, the log grows by what is loaded and is cut afterwards."""
+        handed, asked = Handed(items), Handed(asked_for(unit))
+
+        def work(transaction: WriteTransaction) -> Receipt | None:
+            load(transaction, self._tables, handed)
+            last = next(asked, None)
+            return None if last is None else require(transaction, plan_unit(self._tables, last))
+
+        with handed.own_errors(), asked.own_errors():
+            return self._transact(work, long=True)
+
     def remove_content(
         self, stream_id: str, parts: Sequence[tuple[int, int]], ground: str, unit: Unit | None = None
     ) -> int:
@@ -186,11 +203,14 @@ class SqliteStore(StoreHandle[Engine, RowTables], Reads):
         self,
         work: Callable[[WriteTransaction], T],
         landed: Callable[[T, sqlite3.Connection], bool] | None = None,
+        *,
+        long: bool = False,
     ) -> T:
         """Run ``work`` as one transaction in the order of the queue.
 
         ``landed`` tells whether a transaction whose commit failed was recorded all the same; without it that
-        stays unknown, and the caller may simply call again.
+        stays unknown, and the caller may simply call again. ``long`` work is waited for beyond the patience with
+        one append.
         """
         engine = self._writing()
 
@@ -203,7 +223,7 @@ class SqliteStore(StoreHandle[Engine, RowTables], Reads):
                     return answer
                 raise doubt.error from doubt
 
-        return self._writer.call(alone).result()
+        return self._writer.call(alone).result(LONG_S if long else None)
 
     # ---- reading -------------------------------------------------------------------------------------------------
 

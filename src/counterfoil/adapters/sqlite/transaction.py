@@ -21,7 +21,7 @@ from counterfoil.core.genesis import Genesis
 from counterfoil.core.limits import SEQUENCE_MAX
 from counterfoil.errors import InvalidUnit
 from counterfoil.store.rows import SequenceOf
-from counterfoil.store.unit import Position, Receipt
+from counterfoil.store.unit import Position, Receipt, StoredEvent
 
 ADD_EVENTS: Final = Bulk(
     "INSERT INTO event (position, stream, seq, event_id, event_type, run_id, recorded_at, header, hash)", 9
@@ -102,9 +102,9 @@ class WriteTransaction:
         self._moved.pop(stream_id, None)
         self._cache.forget(stream_id)
 
-    def create(self, genesis: Genesis) -> HeadState:
-        """Make the stream; it is empty."""
-        values = (genesis.stream_id, genesis.tenant, genesis.kind, genesis.text)
+    def create(self, genesis: Genesis, tenant: str | None = None) -> HeadState:
+        """Make the stream; it is empty. ``tenant`` is whom it stands under, if not who its genesis names."""
+        values = (genesis.stream_id, tenant or genesis.tenant, genesis.kind, genesis.text)
         number = self.cursor.execute(ADD_STREAM, values).lastrowid
         assert number is not None
         self.cursor.execute(ADD_HEAD, (number, 0, genesis.hash))
@@ -162,6 +162,21 @@ class WriteTransaction:
         if job.rows:
             self.change_rows(job.rows, positions)
         return Receipt(tuple(positions))
+
+    def put(self, head: HeadState, event: StoredEvent) -> None:
+        """Hold an event of another ledger ready as it stands, behind the stream's last."""
+        position = self._position
+        if event.run_id is not None and event.run_id != head.run_id:
+            head.run_id = event.run_id
+            self._spans.append((head.number, event.sequence, event.run_id))
+        named = (event.event_id, event.event_type, event.run_id, event.recorded_at_ms)
+        self._events.append((position, head.number, event.sequence, *named, event.header, event.hash))
+        slot = position * PARTS_PER_EVENT
+        self._records += [
+            (slot + part, record) for part, record in enumerate(event.content) if record is not None
+        ]
+        head.seq, head.hash = event.sequence, event.hash
+        self._position = position + 1
 
     def change_rows(self, steps: Sequence[RowStep], positions: Sequence[Position] = ()) -> None:
         """Hold row changes ready, in order; neighbours of one statement go together."""

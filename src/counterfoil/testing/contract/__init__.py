@@ -14,6 +14,7 @@ from counterfoil.testing.contract.feeds import FeedContract
 from counterfoil.testing.contract.keystores import KeyStoreContract
 from counterfoil.testing.contract.lasting import LastingContract
 from counterfoil.testing.contract.leases import LeaseContract
+from counterfoil.testing.contract.loading import LoadContract
 from counterfoil.testing.contract.reading import ReadContract
 from counterfoil.testing.contract.rows import RowContract
 from counterfoil.testing.contract.selecting import SelectContract
@@ -35,6 +36,7 @@ class StoreContract(
     FeedContract,
     ConcurrencyContract,
     LastingContract,
+    LoadContract,
 ):
     """The suite of DESIGN 4, run by pytest on an adapter.
 

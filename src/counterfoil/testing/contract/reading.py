@@ -28,6 +28,7 @@ CALLS: dict[str, Callable[[Store, SampleStream], object]] = {
     "append": lambda store, stream: store.append([stream.unit(stream.event())]).result(DEADLINE_S),
     "claim": lambda store, stream: store.claim(stream.stream_id, "owner", 1000, 0),
     "rebuild_rows": lambda store, _: store.rebuild_rows(None, []),
+    "load": lambda store, _: store.load([]),
 }
 
 
