@@ -21,7 +21,8 @@ COMPLETE: Final = "_COUNTERFOIL_COMPLETE"
 COMMANDS: Final = {
     "demo": "A refund survives a kill at the dangerous moment; told from the ledger.",
     "init": "Make a ledger.",
-    "import": "Import transcripts of other agents.",
+    "import": "Import transcripts of other agents, or archives.",
+    "export": "Write conversations into an archive.",
     "ls": "List conversations, runs, effects or reviews.",
     "show": "Show a conversation or a run as a timeline, or one event exactly.",
     "search": "Find events by what was said in them.",
@@ -40,6 +41,7 @@ COMMANDS: Final = {
     "cancel": "End a run from outside.",
     "shadow": "What a policy in shadow would have refused.",
     "reconcile": "Hold a tool's effects against the provider's own book.",
+    "keys": "Data keys and their epoch: list, rotate, hand over.",
     "artifacts": "Bytes outside the events: list, get, verify.",
     "turns": "List turns, the newest first.",
     "turn": "Show or check one turn.",

@@ -11,6 +11,7 @@ from counterfoil.abc import ArtifactStore, Authorizer, Clock, Host, Ids, KeyProv
 from counterfoil.client import reading, rebuilding
 from counterfoil.client.access import Accessing
 from counterfoil.client.approving import Approving
+from counterfoil.client.archiving import Archiving
 from counterfoil.client.artifacts import place_of
 from counterfoil.client.budgeting import Budgeting
 from counterfoil.client.clock import SystemClock
@@ -19,6 +20,7 @@ from counterfoil.client.doctoring import Doctoring
 from counterfoil.client.features import TABLES
 from counterfoil.client.ids import UlidIds
 from counterfoil.client.journaling import Journaling
+from counterfoil.client.keykeeping import KeyKeeping
 from counterfoil.client.observing import Observing
 from counterfoil.client.place import MEMORY, open_parts
 from counterfoil.client.reading import ConversationInfo
@@ -120,10 +122,12 @@ def open(
 class Ledger(
     Accessing,
     Approving,
+    Archiving,
     Budgeting,
     Companions,
     Doctoring,
     Journaling,
+    KeyKeeping,
     Observing,
     Reconciling,
     Repairing,

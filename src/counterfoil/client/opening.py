@@ -110,7 +110,7 @@ def open_part(
         )
         value = decode(content)
     except KeyMissing as error:
-        return _gone(ports, genesis, header, reference.key, error.message)
+        return _gone(ports, genesis, header, reference.key, error.message, keyless=True)
     except (KeyWithheld, KeyStoreMissing) as error:
         return "withheld", None, error.message
     except (ContentDamaged, KeyDamaged) as error:
@@ -121,11 +121,22 @@ def open_part(
 
 
 def _gone(
-    ports: LedgerPorts, genesis: Genesis, header: Header, key_id: str | None, why: str
+    ports: LedgerPorts,
+    genesis: Genesis,
+    header: Header,
+    key_id: str | None,
+    why: str,
+    *,
+    keyless: bool = False,
 ) -> tuple[ContentState, None, str]:
     """Content that is not there is erased where a certificate of its stream says so, and missing otherwise."""
     from counterfoil.evidence.content import Certificates
 
     certificates = Certificates(ports.store, genesis.stream_id)
     found = certificates.cover(key_id or genesis.key, header.stream_sequence, header.event_type)
-    return ("missing", None, why) if found is None else ("erased", None, f"erased under certificate {found}")
+    if found is not None:
+        return "erased", None, f"erased under certificate {found}"
+    if genesis.ledger != ports.store.ledger_id and keyless:
+        # Nobody lost it: it did not come along (FORMAT 14).
+        return "withheld", None, f"it came from {genesis.ledger} without the key: {why}"
+    return "missing", None, why

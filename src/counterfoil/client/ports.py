@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import suppress
 from functools import partial
 from typing import Any, assert_never
 
@@ -14,15 +15,23 @@ from counterfoil.access.session import Session
 from counterfoil.artifacts.rows import ARTIFACTS
 from counterfoil.artifacts.spill import spill
 from counterfoil.artifacts.vault import Vault
+from counterfoil.client.adopting import Adoptions
 from counterfoil.client.gating import Gate, authority_of
 from counterfoil.client.opening import open_content
 from counterfoil.core.artifact import INTERNAL, PUBLIC, Reference, check_class
 from counterfoil.core.catalogue import Registry
-from counterfoil.core.event import Draft, Prepared, SpillDue, prepare, read_header
+from counterfoil.core.event import Draft, Header, Prepared, SpillDue, prepare, read_header
 from counterfoil.core.forms import time_ms
 from counterfoil.core.genesis import ContentMode, Genesis, make_genesis, parse_genesis
 from counterfoil.core.keyed import KeyMaterial
-from counterfoil.errors import AppendTimeout, InvalidForm, KeyMissing, StreamNotFound
+from counterfoil.errors import (
+    AppendTimeout,
+    CounterfoilError,
+    InvalidForm,
+    KeyMissing,
+    StreamNotFound,
+    WrongSequence,
+)
 from counterfoil.flow.calls import off_the_loop
 from counterfoil.flow.event import Event
 from counterfoil.flow.requests import (
@@ -41,9 +50,20 @@ from counterfoil.flow.requests import (
 from counterfoil.keys.keyring import Keyring
 from counterfoil.store.aio import AsyncAppender
 from counterfoil.store.contract import Store
-from counterfoil.store.facts import resolved
+from counterfoil.store.facts import recorded_fact, resolved
 from counterfoil.store.rows import Fact, Feature, RecordedAtOf, RowChange, RowsOf, SequenceOf
-from counterfoil.store.unit import Claimed, Lease, Outcome, Receipt, Refusal, StoredEvent, StreamAppend, Unit
+from counterfoil.store.unit import (
+    ANY,
+    Claimed,
+    Lease,
+    Outcome,
+    Receipt,
+    Refusal,
+    StoredEvent,
+    StreamAppend,
+    Unit,
+    at,
+)
 
 APPEND_DEADLINE_S = 60.0
 """Longest wait for one append; after it the outcome is unknown until the same ids are sent again."""
@@ -55,6 +75,9 @@ WITHOUT_KEY = frozenset({"effect.settled"})
 
 REMOTE_ENGINES = frozenset({"postgresql"})
 """Engines that answer over a network: an event loop does not wait for them."""
+
+ADOPTION_TRIES = 5
+"""How often an append to a foreign stream is made again because another one adopted it first, or added to it."""
 
 GENESES_KEPT_MAX = 4096
 """Parsed genesis texts kept at once; beyond it the cache starts anew."""
@@ -85,11 +108,13 @@ class LedgerPorts:
         self._tenant = tenant
         self._content: ContentMode = content
         self._genesis: dict[str, Genesis] = {}
+        self._tenants: dict[str, str] = {}
         self._rows_of = _rows_by_type(features)
         self._appender = AsyncAppender(store)
         self.vault: Vault = Vault(artifacts, keyring.material)
         self.gate: Gate | None = None
         self._config_stream_id = config_stream_id
+        self._adoptions = Adoptions(self)
         self._remote = store.capabilities.engine in REMOTE_ENGINES
 
     @property
@@ -101,6 +126,15 @@ class LedgerPorts:
 
     def append(self, unit: UnitDraft, claim: ClaimSpec | None = None) -> Receipt | Claimed:
         """Seal, derive rows, append and wait; a refusal is raised. Raises ``AppendTimeout`` after 60 s."""
+        for _ in range(ADOPTION_TRIES):
+            try:
+                return self._append(unit, claim)
+            except WrongSequence:
+                if not self._races_to_adopt(unit):
+                    raise
+        return self._append(unit, claim)
+
+    def _append(self, unit: UnitDraft, claim: ClaimSpec | None) -> Receipt | Claimed:
         objects: list[bytes] = []
         ready = self._ready(unit, objects)
         if objects:
@@ -116,6 +150,15 @@ class LedgerPorts:
 
     async def aappend(self, unit: UnitDraft, claim: ClaimSpec | None = None) -> Receipt | Claimed:
         """As :meth:`append`; callers of one event-loop iteration share a commit."""
+        for _ in range(ADOPTION_TRIES):
+            try:
+                return await self._aappend(unit, claim)
+            except WrongSequence:
+                if not self._races_to_adopt(unit):
+                    raise
+        return await self._aappend(unit, claim)
+
+    async def _aappend(self, unit: UnitDraft, claim: ClaimSpec | None) -> Receipt | Claimed:
         objects: list[bytes] = []
         try:
             ready = self._ready(unit, objects, asking=not self._remote)
@@ -127,6 +170,36 @@ class LedgerPorts:
             return await off_the_loop(self._claim, ready, claim)
         (outcome,) = await self._appender.append([ready])
         return _receipt(outcome)
+
+    def _races_to_adopt(self, unit: UnitDraft) -> bool:
+        """Whether the caller asked for no sequence, and only an adoption in front of its events did."""
+        return any(
+            entry.expected is ANY
+            and entry.create is None
+            and self.genesis(entry.stream_id).ledger != self.store.ledger_id
+            for entry in unit.entries
+        )
+
+    def ready(self, unit: UnitDraft) -> Unit:
+        """The unit as a store takes it, for whoever records it together with something else."""
+        objects: list[bytes] = []
+        made = self._ready(unit, objects)
+        if objects:
+            self.vault.put_objects(objects)
+        return made
+
+    def has_rows(self, event_type: str) -> bool:
+        """Whether rows follow from events of this type."""
+        return event_type in self._rows_of
+
+    def rows(self, tenant: str, header: Header, content: Mapping[str, Any] | None) -> list[RowChange]:
+        """The rows that follow from a recorded event; what cannot be made for want of content is left out."""
+        fact, changes = recorded_fact(tenant, header, content), list[RowChange]()
+        for derive in self._rows_of.get(header.event_type, ()):
+            # As when rows are made again: one event that makes none leaves the others theirs.
+            with suppress(CounterfoilError, LookupError, TypeError, ValueError):
+                changes += list(derive(fact, self.index))
+        return changes
 
     def _ready(self, unit: UnitDraft, objects: list[bytes], *, asking: bool = True) -> Unit:
         """The unit as the store takes it: drafts sealed, rows derived. Nothing is written.
@@ -164,7 +237,12 @@ class LedgerPorts:
                 fact = self._fact(entry.stream_id, draft)
                 for derive in rows_of:
                     rows += derive(fact, self.index)
-        return StreamAppend(entry.stream_id, prepared, entry.expected, entry.token, entry.create)
+        expected = entry.expected
+        if drafts and entry.create is None and (due := self._adoptions.due(genesis)) is not None:
+            adoption, sequence = due
+            prepared = (prepare(genesis, None, adoption, self.registry), *prepared)
+            expected = at(sequence) if expected is ANY else expected
+        return StreamAppend(entry.stream_id, prepared, expected, entry.token, entry.create)
 
     def _spilled(
         self, genesis: Genesis, material: KeyMaterial, given: Sequence[Draft], objects: list[bytes]
@@ -259,7 +337,14 @@ class LedgerPorts:
             if len(self._genesis) >= GENESES_KEPT_MAX:
                 self._genesis.clear()
             found = self._genesis[stream_id] = parse_genesis(stored.genesis)
+            if stored.tenant != found.tenant:
+                self._tenants[stream_id] = stored.tenant
         return found
+
+    def owns(self, stream_id: str) -> bool:
+        """Whether the stream stands under this tenant; see :class:`counterfoil.flow.ports.Ports`."""
+        genesis = self.genesis(stream_id)
+        return self._tenants.get(stream_id, genesis.tenant) == self._tenant
 
     def stream_material(self, genesis: Genesis) -> KeyMaterial:
         """The stream key's material of a stream that may not exist yet."""

@@ -62,6 +62,19 @@ class SystemStreams:
             entries.append(self._new("keys", (began,)))
         self._append(entries)
 
+    def entry(self, kind: str, *said: tuple[str, Mapping[str, JSON], Mapping[str, JSON]]) -> Entry:
+        """Events for a system stream, each as (type, public fields, content); the stream is made if it is not there."""
+        drafts = tuple(self._draft(*one) for one in said)
+        return Entry(self.id_of(kind), drafts) if self.exists(kind) else self._new(kind, drafts)
+
+    def record(self, kind: str, *said: tuple[str, Mapping[str, JSON], Mapping[str, JSON]]) -> None:
+        """Record events in a system stream, whoever makes it first."""
+        try:
+            self._ports.append(UnitDraft((self.entry(kind, *said),)))
+        except (StreamExists, WrongSequence):
+            # Another process was quicker in making the stream.
+            self._ports.append(UnitDraft((self.entry(kind, *said),)))
+
     def _draft(self, event_type: str, data: Mapping[str, JSON], content: Mapping[str, JSON]) -> Draft:
         ports = self._ports
         parts = (Part(content),) if content else ()

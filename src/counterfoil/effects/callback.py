@@ -139,7 +139,7 @@ def _find(ports: Ports, key: str) -> Flow[str]:
     """The effect that has the key now: the last of those that took it over from one that was not done."""
     if is_id(key, "eff"):
         effect = yield from effect_now(key)
-        if effect is None or ports.genesis(effect.stream_id).tenant != ports.tenant:
+        if effect is None or not ports.owns(effect.stream_id):
             raise _unknown(key)
         return key
     found = yield from key_now((ports.tenant, ports.index("effect", key)))

@@ -49,6 +49,33 @@ class StreamExists(ConflictError):
     code = "stream_exists"
 
 
+class ArchiveRefused(ConflictError):
+    """An archive would bring back what was erased here, or takes a name or key that is taken (FORMAT 13, 14)."""
+
+    code = "archive_refused"
+
+
+class LedgerMoved(ConflictError):
+    """The ledger was copied to another place and goes on there; nothing is appended here any more (FORMAT 14)."""
+
+    code = "ledger_moved"
+    default_hint = "open the copy; reading and verifying go on here"
+
+
+class LossNotAccepted(ConflictError):
+    """The ledger came out of a backup: what was recorded since is lost, and somebody must accept that first."""
+
+    code = "loss_not_accepted"
+    default_hint = "look at it, then: counterfoil restore LEDGER --accept-loss --by NAME --reason TEXT"
+
+
+class CopyUnfinished(ConflictError):
+    """The ledger is a copy that is not whole yet; nothing is appended before it is (FORMAT 14)."""
+
+    code = "copy_unfinished"
+    default_hint = "run the same `counterfoil copy` again; it goes on where it ended"
+
+
 class IdempotencyConflict(ConflictError):
     """The same effect key came with another tool or other arguments (DESIGN 7)."""
 

@@ -77,6 +77,15 @@ class GenesisInvalid(InputError):
     code = "genesis_invalid"
 
 
+class ArchiveInvalid(InputError):
+    """An archive or key package is not what FORMAT 15 says; nothing of it was taken in. Fields ``line``, ``offset``."""
+
+    code = "archive_invalid"
+    default_hint = (
+        "take the archive again from where it came from; it was cut, changed or made by something else"
+    )
+
+
 class UnknownFormat(InputError):
     """A record's ``ctx`` names a version this build does not know (FORMAT 19)."""
 

@@ -172,7 +172,8 @@ class StreamKeys:
     """The keys that one stream names; one that is gone or damaged is looked up and named once.
 
     Those at hand are kept by the keyring alone, which forgets them in time however long the walk is (FORMAT 11).
-    ``named`` collects the ids of keys that were named, for the check of the key store itself.
+    ``named`` collects the ids of keys that were named, for the check of the key store itself. ``keyless`` is a stream
+    that was imported without its keys: they are not missing here (FORMAT 14).
     """
 
     def __init__(
@@ -182,8 +183,11 @@ class StreamKeys:
         certificates: Certificates,
         collector: Collector,
         named: set[str],
+        *,
+        keyless: bool = False,
     ) -> None:
         self.genesis = genesis
+        self._keyless = keyless
         self._keyring = keyring
         self._certificates = certificates
         self._collector = collector
@@ -233,7 +237,9 @@ class StreamKeys:
         except (KeyWithheld, KeyStoreMissing) as error:
             self._reasons[key_id] = error.message
         except KeyMissing:
-            if not self._certificates.cover(key_id):
+            if self._keyless:
+                self._reasons[key_id] = "it was imported without its keys"
+            elif not self._certificates.cover(key_id):
                 what = f"the data key {key_id} is absent and no certificate says why: what it encrypts cannot be read"
                 self._name(key_id, "content_missing", what, sequence, "their data key is missing")
         except KeyDamaged as error:

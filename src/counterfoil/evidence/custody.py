@@ -20,11 +20,13 @@ PAGE: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What one ``archive.imported`` says of a stream; hashes in hex."""
+    """What one ``archive.imported`` says of a stream; hashes in hex. ``tenant``: whom it stands under, if another."""
 
     genesis: str
     up_to_sequence: int
     head: str
+    tenant: str | None = None
+    keys: str = "none"
 
 
 def imports(reader: Reader) -> dict[str, list[Imported]]:
@@ -32,7 +34,13 @@ def imports(reader: Reader) -> dict[str, list[Imported]]:
     found: dict[str, list[Imported]] = {}
     for header in _import_headers(reader):
         data = header.data
-        record = Imported(str(data.get("genesis")), data.get("up_to_sequence", 0), str(data.get("head")))
+        record = Imported(
+            str(data.get("genesis")),
+            data.get("up_to_sequence", 0),
+            str(data.get("head")),
+            data.get("tenant"),
+            str(data.get("keys")),
+        )
         found.setdefault(str(data.get("stream_id")), []).append(record)
     return found
 

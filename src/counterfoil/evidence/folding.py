@@ -51,9 +51,9 @@ class RowFold:
         """Leave the rows of a stream out."""
         self.skipped.add(stream_id)
 
-    def fold(self, genesis: Genesis) -> None:
-        """Fold the rows of one intact stream."""
-        keyring = self._keyring_of(genesis.tenant)
+    def fold(self, genesis: Genesis, tenant: str) -> None:
+        """Fold the rows of one intact stream; ``tenant`` is whom it stands under."""
+        keyring = self._keyring_of(tenant)
         opener = Opener(genesis, keyring)
         for columns, records in self._events(genesis.stream_id):
             header = read_header(columns[6])
@@ -61,7 +61,7 @@ class RowFold:
             if content is None and header.content:
                 self.incomplete.add(genesis.stream_id)
                 self.unopened(genesis, header)
-            self._apply(genesis.tenant, header, content, keyring)
+            self._apply(tenant, header, content, keyring)
 
     def unopened(self, genesis: Genesis, header: Header) -> None:
         """Told of each event whose content could not be opened."""

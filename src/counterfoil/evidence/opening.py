@@ -23,7 +23,7 @@ class Opener:
     """
 
     def __init__(self, genesis: Genesis, keyring: Keyring | None) -> None:
-        self._genesis = genesis
+        self.genesis: Genesis = genesis
         self._keyring = keyring
         self._absent: set[str] = set()
 
@@ -35,7 +35,7 @@ class Opener:
 
     def _part(self, header: Header, part: int, record: bytes | None) -> dict[str, Any] | None:
         reference = header.content[part]
-        key_id = reference.key or self._genesis.key
+        key_id = reference.key or self.genesis.key
         if record is None:
             return None
         try:
@@ -45,7 +45,7 @@ class Opener:
                 (header.event_id, part),
                 record,
                 reference.commitment,
-                mode=self._genesis.content,
+                mode=self.genesis.content,
             )
             value = decode(content)
         except CounterfoilError:

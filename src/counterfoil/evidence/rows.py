@@ -41,9 +41,9 @@ class RowCheck(RowFold):
         super().skip(stream_id, why)
         self._collector.leave_out(UNFOLDED + " of a stream", why, 1)
 
-    def fold(self, genesis: Genesis) -> None:
+    def fold(self, genesis: Genesis, tenant: str) -> None:
         """Refold the rows of one intact stream."""
-        super().fold(genesis)
+        super().fold(genesis, tenant)
         if genesis.stream_id in self.incomplete:
             why = "the content or the index key that they are made from is not at hand"
             self._collector.leave_out(UNFOLDED + " in part, of a stream", why, 1)

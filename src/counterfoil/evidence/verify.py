@@ -188,7 +188,7 @@ class _Verification:
             self._untrusted.add(name)
         else:
             self._check_columns(stored, trusted)
-            self._tenants.add(trusted.tenant)
+            self._tenants.add(stored.tenant if self._came_as(stored, trusted) else trusted.tenant)
             if trusted.kind == CONFIG:
                 self._configs.add(name)
             elif trusted.kind == KEYS:
@@ -203,7 +203,7 @@ class _Verification:
             if trusted is None or collector.found_here:
                 check.skip(name, "the stream is broken or could not be read")
             else:
-                check.fold(trusted)
+                check.fold(trusted, stored.tenant)
                 self._starts.compare(name)
 
     def run_starts(self) -> tuple[Derived, ...]:
@@ -217,9 +217,22 @@ class _Verification:
             ("kind", stored.kind, genesis.kind),
         )
         for name, column, own in columns:
+            if name == "tenant" and column != own and self._came_as(stored, genesis):
+                continue
             if column != own:
                 what = f"the column {name} says {shown(column)}, the genesis says {shown(own)}"
                 self._fault("column_differs", what, genesis.stream_id, 0)
+
+    def _came_as(self, stored: StoredStream, genesis: Genesis) -> bool:
+        """Whether an import record says that this stream stands under another tenant here (FORMAT 14)."""
+        if stored.tenant == genesis.tenant:
+            return False
+        mine = self._known_imports().get(genesis.stream_id, [])
+        return any(record.genesis == genesis.hash.hex() and record.tenant == stored.tenant for record in mine)
+
+    def _came_without_keys(self, genesis: Genesis) -> bool:
+        mine = self._known_imports().get(genesis.stream_id, [])
+        return any(record.keys == "none" for record in mine)
 
     def _walk(
         self, stored: StoredStream, name: str, genesis: Genesis | None, pages: Iterable[list[RawEvent]]
@@ -251,7 +264,10 @@ class _Verification:
         collector = self.scope.collector
         keys = companions = None
         if self._level == "content" and genesis is not None:
-            keys = StreamKeys(genesis, self._keyring, certificates, collector, self._named_keys)
+            keyless = genesis.ledger != self._ledger_id and self._came_without_keys(genesis)
+            keys = StreamKeys(
+                genesis, self._keyring, certificates, collector, self._named_keys, keyless=keyless
+            )
             material = partial(keys.material, genesis.key, 0)
             companions = CompanionCheck(self._reader, genesis, material, collector, self.scope.counts)
         elif self._level == "content":

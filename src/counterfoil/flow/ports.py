@@ -80,6 +80,13 @@ class Ports(Protocol):
         """Genesis of an existing stream (cached)."""
         ...
 
+    def owns(self, stream_id: str) -> bool:
+        """Whether the stream belongs to this tenant here, whoever its genesis names (FORMAT 14).
+
+        Raises :class:`counterfoil.errors.StreamNotFound`.
+        """
+        ...
+
     def new_genesis(self, kind: str) -> Genesis:
         """Genesis of a stream that does not exist yet (``conversation``, ``system/…``); its key is durable."""
         ...

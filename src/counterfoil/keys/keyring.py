@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, Generic, TypeVar
 
 from counterfoil.abc.keys import EpochKeyProvider, KeyProvider, KeyRow, KeyStore
@@ -175,6 +175,34 @@ class Keyring:
             self._store.delete([key_id])
             key_id = first.key_id
         return self._subjects.keep((stream_id, lookup), key_id)
+
+    def subjects(self, key_id: str) -> tuple[str, ...]:
+        """The ids outside of whom a key is linked to, in the order of the links."""
+        found = []
+        for row in self._store.subjects_of(key_id):
+            tenant, subject = self.link_keys(row.kek_id).open(row)
+            if tenant == self._tenant:
+                found.append(subject)
+        return tuple(found)
+
+    def take_in(self, stream_id: str, key_id: str, data_key: bytes, subjects: Sequence[str]) -> bool:
+        """Put a key that was made elsewhere under this tenant's epoch; durable when this returns.
+
+        False, and nothing changes, where the key is here already. Raises KeyDamaged for another key under its id.
+        """
+        there = self._store.get(key_id)
+        if there is not None:
+            if there.stream_id == stream_id and self.unwrap(there) == data_key:
+                return False
+            raise _damaged(there)
+
+        def put(epoch: str) -> None:
+            links = self.link_keys(epoch) if subjects else None
+            rows = [links.link(key_id, self._tenant, subject) for subject in subjects] if links else []
+            self._store.put([self._wrapped(stream_id, key_id, data_key, epoch)], rows)
+
+        self._under_epoch(put)
+        return True
 
     # ---- the tenant's index key ----
 

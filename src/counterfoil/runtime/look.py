@@ -43,10 +43,9 @@ class Seen:
 
 def own_stream(ports: Ports, stream_id: str) -> Genesis:
     """Genesis of a stream of this tenant. Raises ``StreamNotFound``, also for the stream of another tenant."""
-    genesis = ports.genesis(stream_id)
-    if genesis.tenant != ports.tenant:
+    if not ports.owns(stream_id):
         raise StreamNotFound(f"there is no stream {stream_id} of tenant {ports.tenant}", stream_id=stream_id)
-    return genesis
+    return ports.genesis(stream_id)
 
 
 def find_conversation(ports: Ports, name: str) -> Flow[str | None]:

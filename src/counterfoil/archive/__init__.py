@@ -1,0 +1,1 @@
+"""Archives: conversations as they are stored, taken out and in again byte for byte; key packages beside them."""

@@ -1,0 +1,184 @@
+"""S18, half a record glued to the next: an archive cut or changed anywhere is refused, and the target stays empty."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+import counterfoil
+from counterfoil.errors import ArchiveInvalid, CounterfoilError
+from tests.archives import files
+
+FLIPS = 1500
+"""Of the directory, and as many of the ZIP."""
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """The smallest conversation that has everything: a message, a record in two parts, an artifact."""
+    place = tmp_path_factory.mktemp("small")
+    with counterfoil.open(place / "ledger") as origin:
+        with origin.run("a", conversation="c", message="m", subject="ann") as run:
+            run.artifact(b"a letter")
+        stream_id = origin.stream_of("c")
+        origin.export_archive([stream_id], place / "dir")
+        origin.export_archive([stream_id], place / "file.zip")
+    return place
+
+
+@pytest.fixture
+def target():
+    with counterfoil.open(":memory:") as ledger:
+        yield ledger
+
+
+def left(ledger):
+    """What an import could leave behind, quickly looked at."""
+    store = ledger.store
+    heads = [(stream.stream_id, stream.head) for stream in store.streams()]
+    rows = [store.select(table) for table in ("conversations", "runs", "admissions", "artifacts")]
+    return heads, rows, len(ledger.keyring.store.scan()), ledger.ports.vault.store.names()
+
+
+def refused(ledger, place, before):
+    """The error that refuses this archive, which must leave nothing."""
+    with pytest.raises(CounterfoilError) as told:
+        ledger.import_archive(place)
+    assert left(ledger) == before
+    return told.value
+
+
+def copied(small, tmp_path):
+    made = tmp_path / "made"
+    for name, data in files(small / "dir").items():
+        (made / name).parent.mkdir(parents=True, exist_ok=True)
+        (made / name).write_bytes(data)
+    return made
+
+
+def test_the_archives_themselves_come_in(small, target):
+    target.import_archive(small / "dir")
+    with counterfoil.open(":memory:") as other:
+        other.import_archive(small / "file.zip")
+
+
+def test_cut_at_every_byte_it_is_refused(small, tmp_path, target):
+    before = left(target)
+    made = copied(small, tmp_path)
+    lines = (small / "dir" / "archive.jsonl").read_bytes()
+    for length in range(len(lines)):
+        (made / "archive.jsonl").write_bytes(lines[:length])
+        error = refused(target, made, before)
+        assert isinstance(error, ArchiveInvalid), error
+        # The fault is named where it is: in the line that was cut, or where the next should begin.
+        assert error.line == lines[:length].count(b"\n") + 1
+    whole = (small / "file.zip").read_bytes()
+    cut = tmp_path / "cut.zip"
+    for length in range(4, len(whole)):
+        cut.write_bytes(whole[:length])
+        assert isinstance(refused(target, cut, before), ArchiveInvalid)
+
+
+def test_an_object_cut_at_every_byte_or_missing_is_refused(small, tmp_path, target):
+    before, made = left(target), copied(small, tmp_path)
+    (stored,) = (made / "objects").iterdir()
+    whole = stored.read_bytes()
+    for length in range(len(whole)):
+        stored.write_bytes(whole[:length])
+        refused(target, made, before)
+    stored.unlink()
+    assert "not there" in refused(target, made, before).message
+
+
+def test_with_any_single_bit_turned_over_it_is_refused(small, tmp_path, target):
+    chance, before = random.Random(8472), left(target)
+    made = copied(small, tmp_path)
+    parts = files(small / "dir")
+    for _ in range(FLIPS):
+        name = chance.choices(list(parts), [len(data) for data in parts.values()])[0]
+        (made / name).write_bytes(flipped(chance, parts[name]))
+        refused(target, made, before)
+        (made / name).write_bytes(parts[name])
+    whole, turned = (small / "file.zip").read_bytes(), tmp_path / "turned.zip"
+    for _ in range(FLIPS):
+        turned.write_bytes(flipped(chance, whole))
+        refused(target, turned, before)
+
+
+def test_some_of_both_on_disk_leave_nothing_either(small, tmp_path):
+    chance = random.Random(1)
+    whole, turned = (small / "file.zip").read_bytes(), tmp_path / "turned.zip"
+    with counterfoil.open(tmp_path / "target") as target:
+        before = left(target)
+        for _ in range(40):
+            turned.write_bytes(flipped(chance, whole))
+            refused(target, turned, before)
+            turned.write_bytes(whole[: chance.randrange(4, len(whole))])
+            refused(target, turned, before)
+        target.import_archive(small / "file.zip")
+
+
+def flipped(chance, data):
+    """The bytes with one bit turned over."""
+    place = chance.randrange(len(data) * 8)
+    changed = bytearray(data)
+    changed[place // 8] ^= 1 << place % 8
+    return bytes(changed)
+
+
+def lines_of(small):
+    return (small / "dir" / "archive.jsonl").read_bytes().splitlines(keepends=True)
+
+
+@pytest.mark.parametrize(
+    "change, line",
+    [
+        (lambda lines: [lines[0], lines[1], lines[2][:-1], *lines[3:]], 3),
+        (lambda lines: [lines[0], lines[1], lines[2][:200] + lines[3], *lines[4:]], 3),
+        (lambda lines: [*lines[:3], b"\n", *lines[3:]], 4),
+        (lambda lines: [*lines[:3], lines[3][:-1] + b"\r\n", *lines[4:]], 4),
+        (lambda lines: [b"\xef\xbb\xbf" + lines[0], *lines[1:]], 1),
+        (lambda lines: [*lines[:2], lines[2].replace(b'","record"', b'" ,"record"'), *lines[3:]], 3),
+        (lambda lines: [*lines[:2], lines[2].replace(b'{"content"', b'{"a":1,"content"'), *lines[3:]], 3),
+        (lambda lines: [*lines[:2], lines[3], lines[2], *lines[4:]], 3),
+        (lambda lines: [*lines[:3], lines[2], *lines[3:]], 4),
+        (lambda lines: [*lines[:3], *lines[4:]], 4),
+        (lambda lines: [*lines[:-1]], 10),
+        (lambda lines: [*lines, lines[-1]], 11),
+        (lambda lines: [*lines, b" "], 11),
+        (lambda lines: [lines[0].replace(b'"streams":1', b'"streams":2'), *lines[1:]], 9),
+        (lambda lines: [lines[0].replace(b"archive/v1", b"archive/v2"), *lines[1:]], 1),
+    ],
+    ids=[
+        "two records on one line",
+        "half a record glued to the next",
+        "an empty line",
+        "a carriage return",
+        "a byte order mark",
+        "white space",
+        "a member too many",
+        "two events exchanged",
+        "an event twice",
+        "an event left out",
+        "the end left out",
+        "the end twice",
+        "something behind the end",
+        "another number of streams",
+        "another version",
+    ],
+)
+def test_the_first_fault_is_named_with_its_line_and_byte(small, tmp_path, target, change, line):
+    before, made = left(target), copied(small, tmp_path)
+    lines = lines_of(small)
+    assert len(lines) == 10
+    changed = change(lines)
+    (made / "archive.jsonl").write_bytes(b"".join(changed))
+    error = refused(target, made, before)
+    assert isinstance(error, ArchiveInvalid)
+    assert error.line == line
+    begins = [0]
+    for one in b"".join(changed).splitlines(keepends=True):
+        begins.append(begins[-1] + len(one))
+    assert begins[line - 1] <= error.offset
+    assert str(error.offset) in error.message
