@@ -9,6 +9,9 @@ from counterfoil.runtime.decide import (
     Busy,
     Defer,
     Ended,
+    Keep,
+    Known,
+    NotYet,
     OtherMessage,
     Reject,
     Replay,
@@ -17,8 +20,9 @@ from counterfoil.runtime.decide import (
     Start,
     Supersede,
     decide,
+    decide_keeping,
 )
-from counterfoil.runtime.state import AdmissionState, RunState
+from counterfoil.runtime.state import NEVER_MS, AdmissionState, RunState
 
 LIVE = RunState("run_live", "running", "adm_live")
 LEFT = RunState("run_left", "running", "adm_left")
@@ -30,8 +34,16 @@ MINE_WAITING = RunState("run_mine", "suspended", "adm_mine", cause="effect")
 MINE_DONE = RunState("run_mine", "finished", "adm_mine", terminal="success")
 
 
-def admission(state):
-    return AdmissionState("adm_mine", state)
+NOW_MS = 1_000
+
+
+def admission(state, cause=None, due_ms=0):
+    return AdmissionState("adm_mine", state, cause=cause, due_ms=due_ms)
+
+
+FOR_A_PERSON = admission("deferred", "operator", NEVER_MS)
+FOR_LATER = admission("deferred", "until", NOW_MS + 1)
+FOR_NOW = admission("deferred", "until", NOW_MS)
 
 
 NEW_INPUT = [
@@ -106,6 +118,14 @@ KNOWN_INPUT = [
         Busy(WAITING),
     ),
     ({"admission": admission("released"), "suspended": [WAITING], "while_suspended": "queue"}, Start()),
+    # it waits for a person, or for a time
+    ({"admission": FOR_A_PERSON}, NotYet(FOR_A_PERSON)),
+    ({"admission": FOR_LATER}, NotYet(FOR_LATER)),
+    ({"admission": FOR_LATER, "held": True, "running": LIVE}, NotYet(FOR_LATER)),
+    ({"admission": FOR_NOW}, Start()),
+    ({"admission": FOR_NOW, "held": True, "running": LIVE}, Busy(LIVE)),
+    ({"admission": admission("deferred", "live_run", NEVER_MS)}, Start()),
+    ({"admission": admission("released", "operator")}, Start()),
     # it ended without a run of its own
     ({"admission": admission("absorbed")}, Ended(admission("absorbed"))),
     ({"admission": admission("absorbed"), "own": LIVE, "running": LIVE}, Ended(admission("absorbed"))),
@@ -125,9 +145,43 @@ def test_a_new_input_meets_the_policies(given, then):
     assert decide(Situation(**given)) == then
 
 
+KEPT = [
+    # nobody runs it here: it is kept for a worker, or until its time
+    ({}, None, Keep()),
+    ({"running": LEFT}, None, Keep()),
+    ({"held": True}, None, Keep()),
+    ({"suspended": [WAITING]}, None, Keep()),
+    ({}, NOW_MS + 1, Keep(NOW_MS + 1)),
+    ({}, NOW_MS, Keep()),
+    ({"held": True, "running": LIVE, "while_running": "reject"}, NOW_MS + 1, Keep(NOW_MS + 1)),
+    # the policies count, and nobody is superseded
+    ({"held": True, "running": LIVE}, None, Defer("live_run", LIVE)),
+    ({"held": True, "running": LIVE, "while_running": "absorb"}, None, Absorb(LIVE)),
+    ({"held": True, "running": LIVE, "while_running": "supersede"}, None, Defer("live_run", LIVE)),
+    ({"held": True, "running": LIVE, "while_running": "reject"}, None, Reject(LIVE, "a run is under way")),
+    ({"suspended": [WAITING], "while_suspended": "queue"}, None, Defer("approval", WAITING)),
+    ({"suspended": [WAITING], "while_suspended": "reject"}, None, Reject(WAITING, "a run waits")),
+    ({"closed": True}, None, Reject(None, "the conversation is closed")),
+    ({"closed": True}, NOW_MS + 1, Reject(None, "the conversation is closed")),
+    # it came before
+    ({"admission": FOR_LATER}, NOW_MS + 9, Known(FOR_LATER)),
+    ({"admission": admission("started"), "own": MINE_DONE}, None, Known(admission("started"))),
+    (
+        {"admission": admission("started"), "same_message": False},
+        None,
+        OtherMessage(admission("started")),
+    ),
+]
+
+
+@pytest.mark.parametrize("given, until_ms, then", KEPT)
+def test_an_input_that_nobody_runs_is_kept_as_the_policies_say(given, until_ms, then):
+    assert decide_keeping(Situation(**given, now_ms=NOW_MS), until_ms) == then
+
+
 @pytest.mark.parametrize("given, then", KNOWN_INPUT)
 def test_an_input_that_was_admitted_keeps_its_run(given, then):
-    assert decide(Situation(**given)) == then
+    assert decide(Situation(**given, now_ms=NOW_MS)) == then
 
 
 def test_every_combination_has_a_decision():

@@ -83,3 +83,75 @@ def test_processes_that_make_and_fill_one_ledger_at_once_lose_nothing(tmp_path):
         assert (len(runs), {row["terminal"] for row in runs}) == (20, {"success"})
         sequences = [event.sequence for event in ledger.events("shared")]
         assert sequences == list(range(1, len(sequences) + 1))
+
+
+RUNNER = """
+import sys, counterfoil
+from counterfoil.errors import RunBusy
+with counterfoil.open(sys.argv[1]) as ledger:
+    for _ in sys.stdin:
+        try:
+            with ledger.run("a", conversation="c", message="m", dedupe="1") as run:
+                if not run.done:
+                    run.step("one", lambda: sys.argv[2])
+                    print("in", flush=True)
+                    sys.stdin.readline()
+                    run.step("two", lambda: sys.argv[2])
+            print("replayed" if run.done else "ran", flush=True)
+        except RunBusy:
+            print("busy", flush=True)
+"""
+
+
+class Runner:
+    """A process that runs the input each time it is told to, and stays inside the run until it is told to go on."""
+
+    def __init__(self, place, name):
+        command = [sys.executable, "-c", textwrap.dedent(RUNNER), str(place), name]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def go(self):
+        self.process.stdin.write("go\n")
+        self.process.stdin.flush()
+        return self.process.stdout.readline().strip()
+
+    def end(self):
+        self.process.stdin.close()
+        self.process.wait(60)
+        self.process.stdout.close()
+
+
+@pytest.fixture
+def runners(tmp_path):
+    both = [Runner(tmp_path / "ledger", name) for name in ("first", "second")]
+    yield both
+    for runner in both:
+        runner.process.kill()
+        runner.end()
+
+
+@pytest.mark.processes
+def test_of_two_processes_one_runs_the_input_and_the_other_is_told(runners, tmp_path):
+    first, second = runners
+    assert (first.go(), second.go()) == ("in", "busy")
+    assert first.go() == "ran"
+    assert second.go() == "replayed"
+    with counterfoil.open(tmp_path / "ledger") as ledger:
+        assert [e.content["result"] for e in ledger.events("c", types=["step.finished"])] == [
+            "first",
+            "first",
+        ]
+
+
+@pytest.mark.processes
+def test_a_process_that_is_killed_in_its_run_is_taken_over_at_once(runners, tmp_path):
+    first, second = runners
+    assert first.go() == "in"
+    first.process.kill()
+    first.process.wait(60)
+    assert second.go() == "in"
+    assert second.go() == "ran"
+    with counterfoil.open(tmp_path / "ledger") as ledger:
+        results = [e.content["result"] for e in ledger.events("c", types=["step.finished"])]
+        assert results == ["first", "second"]
+        assert [fact["cause"] for fact in facts(ledger, "c", "run.claimed")] == ["takeover"]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from counterfoil.abc import ArtifactStore, Authorizer, Clock, Host, Ids, KeyProvider, Policy
 from counterfoil.client import reading, rebuilding
 from counterfoil.client.access import Accessing
+from counterfoil.client.admitting import Admitting
 from counterfoil.client.approving import Approving
 from counterfoil.client.archiving import Archiving
 from counterfoil.client.artifacts import place_of
@@ -120,6 +121,7 @@ def open(
 
 
 class Ledger(
+    Admitting,
     Accessing,
     Approving,
     Archiving,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, cast
+from dataclasses import dataclass
+from typing import Any, Literal, cast
 
 from counterfoil.abc import Policy
 from counterfoil.client.handle import Handle
@@ -17,10 +18,11 @@ from counterfoil.flow.drive import drive
 from counterfoil.runtime.agents import Agent
 from counterfoil.runtime.block import RunHost
 from counterfoil.runtime.ready import ReadyRun, ready_runs
+from counterfoil.runtime.ready_inputs import ReadyInput, ready_inputs
 from counterfoil.runtime.recover import policy_of
 from counterfoil.runtime.run import Run
 from counterfoil.runtime.spec import check_seconds, make_spec
-from counterfoil.runtime.worker import Entry, Happening, Worker
+from counterfoil.runtime.worker import Entry, Happening, Started, Worker
 
 NO_POLICY = "it began under a policy, and its agent is registered without one: counterfoil.agent(…, policy=…) gives it one"
 
@@ -36,6 +38,13 @@ class Working(Handle):
         """
         return ready_runs(self.ports)
 
+    def ready_inputs(self) -> Iterator[ReadyInput]:
+        """Inputs that wait for a run and can have one: released, due by now, or next in line of a free conversation.
+
+        ``ledger.run(ready.agent, admission=ready.admission_id)`` starts one. A query; a page is in memory at a time.
+        """
+        return ready_inputs(self.ports)
+
     def worker(
         self,
         *,
@@ -45,18 +54,19 @@ class Working(Handle):
     ) -> Worker:
         """A worker on this handle: ``worker.work()`` goes on until ``worker.stop()``, ``worker.look()`` is one pass.
 
-        It ends doubt whose time has come, makes due retries, and enters the runs of :func:`counterfoil.agent` again
-        unless ``agents`` is False. On a handle with ``turns=True`` it also keeps the heads of turns that ended by
+        It ends doubt whose time has come, makes due retries, enters the runs of :func:`counterfoil.agent` again and
+        starts inputs that wait for them, unless ``agents`` is False. On a handle with ``turns=True`` it also keeps the heads of turns that ended by
         another's hand, and gives up those that nobody has been at for a day. It looks every ``every_s`` seconds. ``tell`` hears of everything that happened.
         """
         self.check_writable()
         check_seconds("every_s", every_s, least="above 0")
-        enter = self._enter if agents else None
+        enter, start = (self._enter, self._start) if agents else (None, None)
         return Worker(
             self.ports,
             self.owner,
             find_tool,
             enter=enter,
+            start=start,
             every_s=every_s,
             turns=self.keeps_turns,
             tell=tell,
@@ -81,25 +91,31 @@ class Working(Handle):
         policy = self.policy if agent.policy is None else agent.policy
         if policy is None and policy_of(self.ports, ready.stream_id, ready.started_sequence) is not None:
             return Entry(ready, "left", why=NO_POLICY)
-        run = self._run_of(ready, agent, policy)
-        try:
-            if agent.asynchronous:
-                asyncio.run(_go_on_async(run, agent))
-            else:
-                _go_on(run, agent)
-        except RunWaiting as waiting:
-            return Entry(ready, "waits", why=waiting.message)
-        except LeaseLost as lost:
-            return Entry(ready, "busy", why=str(lost))
-        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - the run's own affair; it is recorded, and the next run has its turn
-            return _left(ready, run, error)
-        return Entry(ready, "ended", run.terminal)
+        run = self._run_of(agent, policy, run_id=ready.run_id)
+        how = _worked(run, agent)
+        return Entry(ready, how.done, how.terminal, how.error_class, how.why)
 
-    def _run_of(self, ready: ReadyRun, agent: Agent, policy: Policy | None) -> Run:
+    def _start(self, waiting: ReadyInput, agent: Agent) -> Started:
+        """Run an agent's code in a run for an input that waited."""
+        policy = self.policy if agent.policy is None else agent.policy
+        run = self._run_of(agent, policy, admission_id=waiting.admission_id)
+        how = _worked(run, agent)
+        run_id = run.id if run.entered else None
+        return Started(waiting, how.done, run_id, how.terminal, how.error_class, how.why)
+
+    def _run_of(
+        self,
+        agent: Agent,
+        policy: Policy | None,
+        *,
+        run_id: str | None = None,
+        admission_id: str | None = None,
+    ) -> Run:
         spec = make_spec(
             agent.name,
             agent_version=agent.version,
-            run_id=ready.run_id,
+            run_id=run_id,
+            admission_id=admission_id,
             policy_revision=None if policy is None else policy.revision,
             place=None if self.place == MEMORY else self.place,
         )
@@ -116,6 +132,31 @@ class Working(Handle):
         return Run(host, spec)
 
 
+@dataclass(frozen=True, slots=True)
+class _How:
+    """How a block was left, in the words of :class:`Entry`."""
+
+    done: Literal["ended", "waits", "busy", "left"]
+    terminal: str | None = None
+    error_class: str | None = None
+    why: str = ""
+
+
+def _worked(run: Run, agent: Agent) -> _How:
+    try:
+        if agent.asynchronous:
+            asyncio.run(_go_on_async(run, agent))
+        else:
+            _go_on(run, agent)
+    except RunWaiting as waiting:
+        return _How("waits", why=waiting.message)
+    except LeaseLost as lost:
+        return _How("busy", why=str(lost))
+    except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - the run's own affair; it is recorded, and the next run has its turn
+        return _left(run, error)
+    return _How("ended", run.terminal)
+
+
 def _go_on(run: Run, agent: Agent) -> None:
     with run:
         if not run.done:
@@ -128,12 +169,12 @@ async def _go_on_async(run: Run, agent: Agent) -> None:
             await agent.fn(run)
 
 
-def _left(ready: ReadyRun, run: Run, error: BaseException) -> Entry:
+def _left(run: Run, error: BaseException) -> _How:
     """What is told of an error holds no words of the application: those are content of the run's end (FORMAT 11)."""
     name = type(error).__name__
     if run.terminal is not None:
-        return Entry(ready, "ended", run.terminal, name)
+        return _How("ended", run.terminal, name)
     if isinstance(error, ConflictError):
-        return Entry(ready, "busy", error_class=name, why=error.message)
+        return _How("busy", error_class=name, why=error.message)
     why = error.message if isinstance(error, CounterfoilError) else ""
-    return Entry(ready, "left", error_class=name, why=why)
+    return _How("left", error_class=name, why=why)

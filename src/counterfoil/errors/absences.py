@@ -72,6 +72,12 @@ class ToolNotFound(NotFoundError):
     default_hint = "name the module that declares it as `app` in counterfoil.toml"
 
 
+class AdmissionNotFound(NotFoundError):
+    """There is no input with this id in the ledger."""
+
+    code = "admission_not_found"
+
+
 class AgentNotFound(NotFoundError):
     """No agent of this name is registered in this process, so its code cannot be run here."""
 

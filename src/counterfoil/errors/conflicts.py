@@ -182,3 +182,16 @@ class SlotMoved(ConflictError):
 
     code = "slot_moved"
     default_hint = "call run.state.refresh(), look at the slot and decide again"
+
+
+class AdmissionTaken(ConflictError):
+    """The input waits no more: it has a run, joined one, or was refused. Field ``state``."""
+
+    code = "admission_taken"
+    default_hint = "`counterfoil show` tells what became of it"
+
+
+class NotWaiting(ConflictError):
+    """The run does not wait, so another one cannot absorb it. Field ``run_id``; nothing was recorded."""
+
+    code = "not_waiting"

@@ -26,6 +26,7 @@ from counterfoil.runtime.decide import (
     Decision,
     Defer,
     Ended,
+    NotYet,
     OtherMessage,
     Reject,
     Replay,
@@ -35,6 +36,7 @@ from counterfoil.runtime.decide import (
     decide,
 )
 from counterfoil.runtime.desk import Desk
+from counterfoil.runtime.facts import admitted_message
 from counterfoil.runtime.known import OWN_TYPES, interpreted
 from counterfoil.runtime.look import look
 from counterfoil.runtime.ready import still_waits
@@ -115,7 +117,7 @@ def _carry_out(decision: Decision, desk: Desk) -> Flow[Entered]:
             return (yield from _supersede(desk, decision.run))
         case Defer() | Absorb() | Reject():
             return (yield from _turned_away(desk, decision))
-        case Busy() | Ended() | OtherMessage():
+        case Busy() | Ended() | OtherMessage() | NotYet():
             raise refusal(desk, decision)
         case _:
             assert_never(decision)
@@ -126,6 +128,9 @@ def _carry_out(decision: Decision, desk: Desk) -> Flow[Entered]:
 
 def _start(desk: Desk, park: RunState | None) -> Flow[Entered]:
     run_id = desk.ports.new_id("run")
+    if desk.spec.admission_id is not None:
+        # Asked for by id, the admitted message is meant: it is what the run's input digest is made of.
+        desk.spec = replace(desk.spec, message=(yield from admitted_message(desk.seen.admission_id)))
     opened, guards = desk.opening()
     accepted, more = desk.accepting()
     parked_ = yield from desk.parking(park)
@@ -211,12 +216,13 @@ def _still_running(run: RunState | None) -> list[Guard]:
 
 def _turned_away(desk: Desk, decision: Defer | Absorb | Reject) -> Flow[Entered]:
     """Record what became of the input, then say so."""
-    drafts, guards = _turning(desk, decision)
+    drafts, guards = turning(desk, decision)
     yield Append(UnitDraft((Entry(desk.stream_id, tuple(drafts), create=desk.create),), tuple(guards)))
     raise refusal(desk, decision)
 
 
-def _turning(desk: Desk, decision: Defer | Absorb | Reject) -> tuple[list[Draft], list[Guard]]:
+def turning(desk: Desk, decision: Defer | Absorb | Reject) -> tuple[list[Draft], list[Guard]]:
+    """What is recorded of an input that gets no run, and the guards that this rests on."""
     match decision:
         case Defer(cause, behind):
             drafts, guards = desk.accepting()

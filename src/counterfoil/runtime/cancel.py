@@ -39,10 +39,11 @@ from counterfoil.flow.requests import (
 )
 from counterfoil.runtime import events, rows
 from counterfoil.runtime.events import Said
+from counterfoil.runtime.line import next_in_line
 from counterfoil.runtime.owner import is_gone
 from counterfoil.runtime.resume import COUNTED_TYPES, tally_of
 from counterfoil.runtime.spec import worker
-from counterfoil.runtime.state import DEFERRED, FINISHED, RUNNING
+from counterfoil.runtime.state import FINISHED, RUNNING
 from counterfoil.store.rows import Row, RowIs
 from counterfoil.store.unit import Claimed, Head, at
 
@@ -186,8 +187,8 @@ def _ending(seen: _Seen, person: Person) -> Flow[list[Draft]]:
     drafts.append((yield from _draft(seen, person, finished)))
     running: list[Row] = yield Read(Rows(rows.RUNS, "by_slot", (seen.stream_id, RUNNING), 2))
     if all(row["run_id"] == seen.run_id for row in running):
-        waiting: list[Row] = yield Read(Rows(rows.ADMISSIONS, "by_state", (seen.stream_id, DEFERRED), 1))
-        for row in waiting:
+        row = yield from next_in_line(seen.stream_id)
+        if row is not None:
             released = events.admission_released(str(row["admission_id"]), "operator")
             drafts.append((yield from _draft(seen, person, released, of_run=False)))
     return drafts

@@ -39,6 +39,7 @@ class Situation:
     running: RunState | None = None
     suspended: Sequence[RunState] = ()
     closed: bool = False
+    now_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,30 @@ class OtherMessage:
     admission: AdmissionState
 
 
-Decision = Start | Resume | Replay | Defer | Absorb | Supersede | Reject | Busy | Ended | OtherMessage
+@dataclass(frozen=True, slots=True)
+class NotYet:
+    """The input waits for a time, or for a person to let it in; nothing to record."""
+
+    admission: AdmissionState
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The input was taken in before: nothing to record."""
+
+    admission: AdmissionState
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """Take the input in and let nobody run it yet: until a time, or, without one, until somebody takes it up."""
+
+    until_ms: int | None = None
+
+
+Decision = (
+    Start | Resume | Replay | Defer | Absorb | Supersede | Reject | Busy | Ended | OtherMessage | NotYet
+)
 
 
 def decide(now: Situation) -> Decision:
@@ -130,9 +154,39 @@ def decide(now: Situation) -> Decision:
         return _own(now, now.own)
     if now.closed:
         return Reject(None, "the conversation is closed")
+    if now.admission is not None and not is_due(now.admission, now.now_ms):
+        return NotYet(now.admission)
     if now.held:
         return _live(now)
     return _free(now)
+
+
+def decide_keeping(
+    now: Situation, until_ms: int | None
+) -> Keep | Known | Defer | Absorb | Reject | OtherMessage:
+    """What becomes of an input that nobody runs just now. The policies count, except that nothing is superseded:
+
+    whoever takes a run's place has to be there to run. With a time they count when it has come.
+    """
+    if now.admission is not None:
+        return Known(now.admission) if now.same_message else OtherMessage(now.admission)
+    if until_ms is not None and until_ms > now.now_ms and not now.closed:
+        return Keep(until_ms)
+    decision = decide(now)
+    match decision:
+        case Supersede(run):
+            return Defer("live_run", run)
+        case Defer() | Absorb() | Reject():
+            return decision
+        case _:
+            return Keep()
+
+
+def is_due(admission: AdmissionState, now_ms: int) -> bool:
+    """Whether an input may start, as far as it is concerned: it waits for no person, and its time has come."""
+    if admission.state != DEFERRED or admission.cause not in ("until", "operator"):
+        return True
+    return admission.due_ms <= now_ms
 
 
 def _own(now: Situation, own: RunState) -> Decision:

@@ -85,8 +85,14 @@ class Desk:
         """The input as accepted; or, if it waited, as released."""
         known = self.seen.situation.admission
         if known is not None:
-            guard = RowIs(rows.ADMISSIONS, (known.admission_id,), frozenset({known.state}))
-            released = events.admission_released(known.admission_id, "live_run")
+            guard = RowIs(
+                rows.ADMISSIONS,
+                (known.admission_id,),
+                frozenset({known.state}),
+                self.seen.admission_version,
+            )
+            due_ms = known.due_ms if known.cause == "until" else None
+            released = events.admission_released(known.admission_id, events.defer_cause(known.cause), due_ms)
             return ([self.draft(released)] if known.state == DEFERRED else []), [guard]
         spec = self.spec
         scope = TENANT_SCOPE if spec.conversation is None else CONVERSATION_SCOPE

@@ -73,6 +73,14 @@ def wait_cause(text: str | None) -> WaitCause | None:
     return None if text is None else _WAIT_CAUSES.get(text)
 
 
+_DEFER_CAUSES: Final[Mapping[str, DeferCause]] = {cause: cause for cause in get_args(DeferCause)}
+
+
+def defer_cause(text: str | None) -> DeferCause:
+    """Why an input waits, as a row says it; rows that say nothing are of inputs that wait for the slot."""
+    return "live_run" if text is None else _DEFER_CAUSES.get(text, "live_run")
+
+
 def about(content: Mapping[str, Any]) -> Mapping[str, Any]:
     """The content of an event whoever's key it was sealed under (see ``Said.key``)."""
     inner = content.get("about")
@@ -127,14 +135,19 @@ def admission_accepted(
     return Said("admission.accepted", {"admission_id": admission_id}, content, key)
 
 
-def admission_deferred(admission_id: str, cause: DeferCause) -> Said:
-    """The input waits for the conversation's slot."""
-    return Said("admission.deferred", {"admission_id": admission_id, "cause": cause})
+def admission_deferred(admission_id: str, cause: DeferCause, until_ms: int | None = None) -> Said:
+    """The input waits: for the conversation's slot, for a time, or for a person to let it in."""
+    return Said("admission.deferred", _waiting(admission_id, cause, until_ms))
 
 
-def admission_released(admission_id: str, cause: DeferCause) -> Said:
-    """The input no longer waits: whoever asks for its run may start it."""
-    return Said("admission.released", {"admission_id": admission_id, "cause": cause})
+def admission_released(admission_id: str, cause: DeferCause, until_ms: int | None = None) -> Said:
+    """The input no longer waits: whoever asks for its run may start it. ``cause`` is what it had waited for."""
+    return Said("admission.released", _waiting(admission_id, cause, until_ms))
+
+
+def _waiting(admission_id: str, cause: DeferCause, until_ms: int | None) -> dict[str, Any]:
+    until = None if until_ms is None else time_text(until_ms)
+    return _present(admission_id=admission_id, cause=cause, until=until)
 
 
 def admission_absorbed(admission_id: str, run_id: str) -> Said:

@@ -145,6 +145,11 @@ def _row(change: Change) -> Any:
 
 def message_flow(admission_id: str | None) -> Flow[Any]:
     """The message of an admission as Python values, or None if there is none."""
+    return from_json((yield from admitted_message(admission_id)))
+
+
+def admitted_message(admission_id: str | None) -> Flow[Any]:
+    """The message of an admission in its JSON form, or None if there is none."""
     row: Row | None = None if admission_id is None else (yield Read(RowOf(rows.ADMISSIONS, (admission_id,))))
     if row is None:
         raise RunNotFound(
@@ -153,4 +158,4 @@ def message_flow(admission_id: str | None) -> Flow[Any]:
     accepted: list[Event] = yield Read(
         Events(str(row["stream_id"]), after=int(row["sequence"] or 1) - 1, limit=1)
     )
-    return from_json(about(accepted[0].content).get("message")) if accepted else None
+    return about(accepted[0].content).get("message") if accepted else None

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from counterfoil.flow.context import RunScope
-from counterfoil.flow.event import Event
-from counterfoil.flow.requests import Events, Flow, Read, RowOf, Rows
+from counterfoil.flow.requests import Flow, Read, Rows
 from counterfoil.runtime import rows
-from counterfoil.runtime.events import about
+from counterfoil.runtime.facts import admitted_message
 from counterfoil.runtime.state import ABSORBED
 from counterfoil.store.rows import Key, Row
 
@@ -35,32 +34,23 @@ class Inputs:
 def unread_inputs(scope: RunScope) -> Flow[list[str]]:
     """Admissions that this run absorbed and has not read, oldest first."""
     read = scope.part(Inputs).read
-    run: Row | None = yield Read(RowOf(rows.RUNS, (scope.run_id,)))
-    if run is None:
-        return []
     unread: list[str] = []
-    # Nothing joined the run before it began, so older absorbed inputs of the conversation are passed over.
-    after: Key = (scope.stream_id, ABSORBED, run["started_sequence"], "")
+    after: Key | None = None
     while True:
         page: list[Row] = yield Read(
-            Rows(rows.ADMISSIONS, "by_state", (scope.stream_id, ABSORBED), _PAGE_ROWS, after)
+            Rows(rows.ADMISSIONS, "by_run", (scope.run_id, ABSORBED), _PAGE_ROWS, after)
         )
-        mine = (row["admission_id"] for row in page if row["run_id"] == scope.run_id)
-        unread += [str(admission_id) for admission_id in mine if admission_id not in read]
+        joined = (str(row["admission_id"]) for row in page)
+        unread += [admission_id for admission_id in joined if admission_id not in read]
         if len(page) < _PAGE_ROWS:
             return unread
-        last = page[-1]
-        after = (last["stream_id"], last["state"], last["sequence"], last["admission_id"])
+        after = rows.ADMISSIONS_TABLE.place_in("by_run", page[-1])
 
 
 def read_inputs(scope: RunScope) -> Flow[list[dict[str, Any]]]:
     """The unread inputs with their messages, in the order they were accepted."""
-    wanted = set((yield from unread_inputs(scope)))
-    if not wanted:
-        return []
-    accepted: list[Event] = yield Read(Events(scope.stream_id, types=frozenset({"admission.accepted"})))
-    return [
-        {"admission_id": event.data["admission_id"], "message": about(event.content).get("message")}
-        for event in accepted
-        if event.data["admission_id"] in wanted
-    ]
+    found = []
+    for admission_id in (yield from unread_inputs(scope)):
+        message = yield from admitted_message(admission_id)
+        found.append({"admission_id": admission_id, "message": message})
+    return found

@@ -31,15 +31,15 @@ from counterfoil.errors import (
 )
 from counterfoil.errors.base import text_of
 from counterfoil.flow.context import RunScope
-from counterfoil.flow.requests import Flow, HeadOf, Read, RowOf, Rows
+from counterfoil.flow.requests import Flow, HeadOf, Read, RowOf
 from counterfoil.runtime import events, rows
 from counterfoil.runtime.budgets.check import exceeded_drafts
 from counterfoil.runtime.doubt import WAITS_MAX, open_effects, waiting_on
 from counterfoil.runtime.inputs import unread_inputs
+from counterfoil.runtime.line import next_in_line
 from counterfoil.runtime.outcome import error_content
 from counterfoil.runtime.recording import draft, record
 from counterfoil.runtime.resume import Record
-from counterfoil.runtime.state import DEFERRED
 from counterfoil.runtime.turn import kept_turn
 from counterfoil.store.rows import Row
 from counterfoil.store.unit import Head, at
@@ -182,8 +182,10 @@ def _released(scope: RunScope) -> Flow[list[Draft]]:
 
 
 def _next_deferred(scope: RunScope) -> Flow[list[Draft]]:
-    waiting: list[Row] = yield Read(Rows(rows.ADMISSIONS, "by_state", (scope.stream_id, DEFERRED), 1))
-    return [draft(scope, events.admission_released(str(row["admission_id"]), "live_run")) for row in waiting]
+    row = yield from next_in_line(scope.stream_id)
+    if row is None:
+        return []
+    return [draft(scope, events.admission_released(str(row["admission_id"]), "live_run"))]
 
 
 def left_note(error: BaseException | None) -> str:

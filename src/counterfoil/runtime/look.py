@@ -33,6 +33,8 @@ class Seen:
     lease: Lease | None = None
     name: str | None = None
     """The conversation's name, if the caller gave one that is new here."""
+    admission_version: int | None = None
+    """Version of the admission's row: whoever has it wait for something else meanwhile is not passed over."""
 
     @property
     def admission_id(self) -> str | None:
@@ -98,8 +100,10 @@ def _look_at(ports: Ports, spec: RunSpec, stream_id: str, admission: Row | None)
         running=running[0] if running else None,
         suspended=[run for run in suspended if own is None or run.run_id != own.run_id],
         closed=conversation is not None and conversation["state"] == rows.CLOSED,
+        now_ms=now,
     )
-    return Seen(situation, stream_id, head.token, head.lease)
+    version = None if admission is None else int(admission["row_version"] or 0)
+    return Seen(situation, stream_id, head.token, head.lease, admission_version=version)
 
 
 def _lapsed(lease: Lease, now_ms: int) -> bool:

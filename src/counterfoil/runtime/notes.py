@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from counterfoil.abc import Host, Probed
 from counterfoil.flow.context import RunScope
 from counterfoil.flow.requests import Flow
+from counterfoil.runtime.absorbing import absorb_flow
 from counterfoil.runtime.noting import (
     Compaction,
     CompactionCause,
@@ -50,6 +51,18 @@ class Notes:
     ) -> DraftCheckpoint:
         """As :meth:`checkpoint_draft`, for tasks."""
         return await self._adrive(checkpoint_flow(self._open_scope(), draft, chunks, name))
+
+    def absorb(self, run_id: str) -> str:
+        """Take over a run of this conversation that waits: it ends as ``absorbed``, and :meth:`inputs` hands out its input.
+
+        What it left in doubt is recovered all the same. Returns the id of the admission. Raises ``NotWaiting`` for a run
+        that does not wait, ``RunNotFound`` for one of another conversation.
+        """
+        return self._drive(absorb_flow(self._open_scope(), run_id))
+
+    async def aabsorb(self, run_id: str) -> str:
+        """As :meth:`absorb`, for tasks."""
+        return await self._adrive(absorb_flow(self._open_scope(), run_id))
 
     def probe(self, sandbox: str = "process") -> Probed:
         """Ask the host what the code of tools may reach in this sandbox, on record as ``sandbox.probed``.

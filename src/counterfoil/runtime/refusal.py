@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from counterfoil.core.forms import time_text
 from counterfoil.errors import (
     AdmissionAbsorbed,
     AdmissionConflict,
@@ -11,11 +12,11 @@ from counterfoil.errors import (
     ConflictError,
     RunBusy,
 )
-from counterfoil.runtime.decide import Absorb, Busy, Defer, Ended, OtherMessage, Reject
+from counterfoil.runtime.decide import Absorb, Busy, Defer, Ended, NotYet, OtherMessage, Reject
 from counterfoil.runtime.desk import Desk
-from counterfoil.runtime.state import ABSORBED, DEFERRED, RELEASED, AdmissionState, RunState
+from counterfoil.runtime.state import ABSORBED, DEFERRED, NEVER_MS, RELEASED, AdmissionState, RunState
 
-Refused = Defer | Absorb | Reject | Busy | Ended | OtherMessage
+Refused = Defer | Absorb | Reject | Busy | Ended | OtherMessage | NotYet
 
 
 def refusal(desk: Desk, decision: Refused) -> ConflictError:
@@ -34,6 +35,8 @@ def refusal(desk: Desk, decision: Refused) -> ConflictError:
                 admission_id=desk.admission_id,
                 run_id=_id(run),
             )
+        case NotYet(admission):
+            return _not_yet(admission)
         case Ended(admission):
             return _ended(admission)
         case OtherMessage(admission):
@@ -70,6 +73,18 @@ def _busy(desk: Desk, run: RunState | None) -> RunBusy:
         run_id=_id(run),
         admission_id=desk.admission_id if kept else None,
         lease_left_ms=left_ms,
+    )
+
+
+def _not_yet(admission: AdmissionState) -> RunBusy:
+    """A row of a time that cannot be told is one that waits for a person."""
+    timed = admission.due_ms < NEVER_MS
+    waits = f"until {time_text(admission.due_ms)}" if timed else "until a person lets it in"
+    return RunBusy(
+        f"this input is kept as {admission.admission_id} and waits {waits}",
+        hint="a worker starts it then" if timed else "ledger.let_in(…) lets it in",
+        admission_id=admission.admission_id,
+        deferred=True,
     )
 
 

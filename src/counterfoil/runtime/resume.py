@@ -20,7 +20,14 @@ COUNTED_TYPES = frozenset({"step.finished", "provider.responded"})
 """What the counts of ``run.finished`` are made of."""
 
 NOTED_TYPES = frozenset(
-    {"state.set", "state.cleared", "compaction.recorded", "draft.checkpointed", "sandbox.probed"}
+    {
+        "state.set",
+        "state.cleared",
+        "compaction.recorded",
+        "draft.checkpointed",
+        "sandbox.probed",
+        "admission.absorbed",
+    }
 )
 """Units that are one event: recording it is all there is to do."""
 

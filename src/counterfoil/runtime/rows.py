@@ -30,6 +30,30 @@ RUNS = "runs"
 OPEN = "open"
 CLOSED = "closed"
 
+ADMISSIONS_TABLE = TableSpec(
+    ADMISSIONS,
+    (
+        Column("admission_id"),
+        Column("tenant"),
+        Column("stream_id"),
+        Column("state"),
+        Column("agent", required=False),
+        Column("cause", required=False),
+        Column("due_ms", "integer"),
+        Column("run_id", required=False),
+        Column("key_index", required=False),
+        Column("message_index", required=False),
+        Column("sequence", "integer"),
+    ),
+    key=("admission_id",),
+    indexes={
+        "by_state": ("stream_id", "state", "sequence"),
+        "by_due": ("tenant", "state", "due_ms"),
+        "by_run": ("run_id", "state", "sequence"),
+    },
+    version=2,
+)
+
 _TABLES = (
     TableSpec(
         CONVERSATIONS,
@@ -49,20 +73,7 @@ _TABLES = (
     TableSpec(
         NAMES, (Column("tenant"), Column("name_index"), Column("stream_id")), key=("tenant", "name_index")
     ),
-    TableSpec(
-        ADMISSIONS,
-        (
-            Column("admission_id"),
-            Column("stream_id"),
-            Column("state"),
-            Column("run_id", required=False),
-            Column("key_index", required=False),
-            Column("message_index", required=False),
-            Column("sequence", "integer"),
-        ),
-        key=("admission_id",),
-        indexes={"by_state": ("stream_id", "state", "sequence")},
-    ),
+    ADMISSIONS_TABLE,
     TableSpec(
         ADMISSION_KEYS,
         (Column("tenant"), Column("key_index"), Column("admission_id"), Column("stream_id")),
@@ -190,8 +201,10 @@ def _admission(
 ) -> Put:
     row: dict[str, CellSource] = {
         "admission_id": fact.data["admission_id"],
+        "tenant": fact.tenant,
         "stream_id": fact.stream_id,
         "state": state,
+        "due_ms": 0,
         "run_id": run_id,
         "key_index": key,
         "message_index": message,
@@ -201,9 +214,14 @@ def _admission(
 
 
 def _moved(fact: Fact, state: str) -> Patch:
-    values: dict[str, CellSource] = {"state": state}
+    values: dict[str, CellSource] = {"state": state, "due_ms": is_.due_of(fact.event_type, fact.data)}
+    values["cause"] = fact.data["cause"] if fact.event_type in is_.WAITING_TYPES else None
     if "run_id" in fact.data:
         values["run_id"] = fact.data["run_id"]
+    # Whose input it is says the actor, unless a run of another agent makes way for it.
+    told = fact.event_type in is_.WAITING_TYPES or state == is_.ABSORBED
+    if told and fact.actor["type"] == "agent" and fact.run_id is None:
+        values["agent"] = fact.actor["id"]
     return Patch(ADMISSIONS, (fact.data["admission_id"],), values)
 
 
@@ -229,7 +247,13 @@ def _started(fact: Fact) -> list[RowChange]:
     }
     changes: list[RowChange] = [Put(RUNS, row)]
     if admission_id is not None:
-        changes.append(Patch(ADMISSIONS, (admission_id,), {"state": is_.STARTED, "run_id": fact.run_id}))
+        started: dict[str, CellSource] = {
+            "state": is_.STARTED,
+            "run_id": fact.run_id,
+            "cause": None,
+            "due_ms": 0,
+        }
+        changes.append(Patch(ADMISSIONS, (admission_id,), started))
     return changes
 
 
@@ -292,7 +316,13 @@ def run_of_row(row: Row, *, resumable: bool = False) -> is_.RunState:
 
 def admission_of_row(row: Row) -> is_.AdmissionState:
     """A row of ``admissions`` as state."""
-    return is_.AdmissionState(str(row["admission_id"]), str(row["state"]), _optional(row, "run_id"))
+    return is_.AdmissionState(
+        str(row["admission_id"]),
+        str(row["state"]),
+        _optional(row, "run_id"),
+        _optional(row, "cause"),
+        int(row["due_ms"] or 0),
+    )
 
 
 def _optional(row: Mapping[str, Any], column: str) -> str | None:

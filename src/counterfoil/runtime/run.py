@@ -84,6 +84,11 @@ class Run(Checking, Notes):
     # ---- what it is ----
 
     @property
+    def entered(self) -> bool:
+        """Whether the block was entered, so that there is a run."""
+        return self._entered is not None
+
+    @property
     def id(self) -> str:
         """``run_…``. Raises ``NoRun`` before the block was entered."""
         return self._known().run_id

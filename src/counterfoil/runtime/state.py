@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from counterfoil.core.forms import time_ms
+
 ACCEPTED = "accepted"
 DEFERRED = "deferred"
 RELEASED = "released"
@@ -13,6 +15,9 @@ STARTED = "started"
 ABSORBED = "absorbed"
 SUPERSEDED = "superseded"
 REJECTED = "rejected"
+
+NEVER_MS = 2**53 - 1
+"""When an input may start that waits for something else than a time."""
 
 RUNNING = "running"
 SUSPENDED = "suspended"
@@ -29,6 +34,21 @@ ADMISSION_STATES: Mapping[str, str] = {
 """The state an admission is in after each of its events; ``run.started`` makes it ``started``."""
 
 
+WAITING_TYPES = frozenset({"admission.deferred", "admission.released"})
+
+
+def due_of(event_type: str, data: Mapping[str, Any]) -> int:
+    """When an input may start, in milliseconds, as one of its events says: 0 at once, ``NEVER_MS`` when told to."""
+    if event_type != "admission.deferred":
+        return 0
+    return time_ms(data["until"]) if data["cause"] == "until" and "until" in data else NEVER_MS
+
+
+def in_line(admission: AdmissionState) -> bool:
+    """Whether a deferred input waits for the slot, and not for a time or a person."""
+    return admission.state == DEFERRED and admission.cause not in ("until", "operator")
+
+
 @dataclass(frozen=True, slots=True)
 class AdmissionState:
     """Where an input stands. ``run_id`` is the run it started, joined or was ended with."""
@@ -36,6 +56,10 @@ class AdmissionState:
     admission_id: str
     state: str
     run_id: str | None = None
+    cause: str | None = None
+    """Why it waits or no longer does, in the words of ``admission.deferred`` and ``.released``."""
+    due_ms: int = 0
+    """The time at which an input that waits for one may start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +113,10 @@ def _admission(state: Conversation, event_type: str, data: Mapping[str, Any]) ->
     admission_id = data["admission_id"]
     known = state.admissions.get(admission_id)
     run_id = data.get("run_id") or (known.run_id if known else None)
-    after = AdmissionState(admission_id, ADMISSION_STATES[event_type], run_id)
+    cause = data["cause"] if event_type in WAITING_TYPES else None
+    after = AdmissionState(
+        admission_id, ADMISSION_STATES[event_type], run_id, cause, due_of(event_type, data)
+    )
     return replace(state, admissions={**state.admissions, admission_id: after})
 
 

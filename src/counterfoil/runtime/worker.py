@@ -14,6 +14,7 @@ from counterfoil.flow.ports import Ports
 from counterfoil.journal.rows import TURNS
 from counterfoil.runtime.agents import Agent, find_agent
 from counterfoil.runtime.ready import ReadyRun, ready_runs
+from counterfoil.runtime.ready_inputs import ReadyInput, ready_inputs
 from counterfoil.runtime.recover import (
     EffectReport,
     FindTool,
@@ -78,8 +79,21 @@ class Lapsed:
     why: str = ""
 
 
-Happening = EffectReport | Lapsed | Entry | TurnKept
+@dataclass(frozen=True, slots=True)
+class Started:
+    """What became of an input whose run was started: as for an :class:`Entry`. ``run_id`` None: it got none."""
+
+    input: ReadyInput
+    done: Literal["ended", "waits", "busy", "left"]
+    run_id: str | None = None
+    terminal: str | None = None
+    error_class: str | None = None
+    why: str = ""
+
+
+Happening = EffectReport | Lapsed | Entry | Started | TurnKept
 Enter = Callable[[ReadyRun, Agent], Entry]
+Start = Callable[[ReadyInput, Agent], Started]
 
 
 class Worker:
@@ -97,6 +111,7 @@ class Worker:
         find_tool: FindTool,
         *,
         enter: Enter | None = None,
+        start: Start | None = None,
         every_s: float = 1.0,
         turns: bool = False,
         tell: Callable[[Happening], None] = lambda _: None,
@@ -105,6 +120,7 @@ class Worker:
         self._owner = owner
         self._find_tool = find_tool
         self._enter = enter
+        self._start = start
         self._every_s = every_s
         self._turns = turns
         self._turns_after: Key | None = None
@@ -147,6 +163,8 @@ class Worker:
         yield from self._approvals()
         if self._enter is not None:
             yield from self._runs(self._enter)
+        if self._start is not None:
+            yield from self._inputs(self._start)
         if self._turns:
             yield from self._heads()
             yield from self._given_up()
@@ -203,6 +221,22 @@ class Worker:
                 # Also one that waits again: what it waits for may be over the next moment, and bring it nowhere.
                 self._pauses.begin(run.run_id, self._ports.now_ms(), grows=_came_to_nothing(entry))
             yield entry
+
+    def _inputs(self, start: Start) -> Iterator[Started]:
+        for waiting in ready_inputs(self._ports):
+            if self._stopping:
+                return
+            agent = find_agent(waiting.agent)
+            name = waiting.admission_id
+            if agent is None or self._pauses.rests(name, self._ports.now_ms()):
+                continue
+            started = start(waiting, agent)
+            if started.run_id is None:
+                # Another worker was first, or it cannot be started: its run, if it has one, is a run like any other.
+                self._pauses.begin(name, self._ports.now_ms(), grows=started.done == "left")
+            else:
+                self._pauses.end(name)
+            yield started
 
     def _heads(self) -> Iterator[TurnKept]:
         """Heads of turns that ended by another's hand, a bounded number in each pass."""
@@ -279,6 +313,6 @@ def _lapsed(row: Row, done: Literal["expired", "left"] = "expired", why: str = "
 
 
 def _came_to_nothing(happened: Happening) -> bool:
-    if isinstance(happened, Entry):
+    if isinstance(happened, Entry | Started):
         return happened.done in ("busy", "left")
     return happened.done in ("left", "live", "nothing")

@@ -9,7 +9,7 @@ from counterfoil.cli.render.line import Line, Span, Style, wrap
 from counterfoil.cli.render.marks import marked
 from counterfoil.cli.render.recovered import effect_lines
 from counterfoil.runtime.turn import TurnKept
-from counterfoil.runtime.worker import Entry, Happening, Lapsed
+from counterfoil.runtime.worker import Entry, Happening, Lapsed, Started
 
 _ENTERED: Final[Mapping[str, tuple[str, Style, str]]] = {
     "ended": ("✓", "good", "ended"),
@@ -22,6 +22,14 @@ _WHY: Final[Mapping[str, str]] = {
     "review": "its review was settled",
     "effect": "its effect was decided, or its retry was due",
     "left": "its worker was gone",
+}
+
+
+_WAITED: Final[Mapping[str, str]] = {
+    "live_run": "its input had waited in line",
+    "until": "the time of its input had come",
+    "approval": "its input had waited in line",
+    "operator": "its input was let in",
 }
 
 
@@ -41,7 +49,7 @@ def working_lines(
 
 def happened_lines(happened: Happening, width: int, option: str) -> list[Line]:
     """One thing that happened."""
-    if isinstance(happened, Entry):
+    if isinstance(happened, Entry | Started):
         return _entry_lines(happened, width)
     if isinstance(happened, Lapsed):
         words = f"  {marked(happened.tool) or 'a call'}  "
@@ -63,12 +71,17 @@ def turn_kept_lines(turn: TurnKept, width: int) -> list[Line]:
     return [Line(Span(f"· {word}  ", "quiet"), Span(turn.turn_id, "quiet"))]
 
 
-def _entry_lines(entry: Entry, width: int) -> list[Line]:
+def _entry_lines(entry: Entry | Started, width: int) -> list[Line]:
     glyph, style, word = _ENTERED[entry.done]
     terminal = f": {entry.terminal}" if entry.terminal else ""
     raised = f" ({marked(entry.error_class)})" if entry.error_class else ""
     padded = f" {glyph} {word} " if style == "doubt_bar" else f"{glyph} {word}{terminal}{raised}"
-    lines = [Line(Span(padded, style), f"  {marked(entry.run.agent)}  ", Span(entry.run.run_id, "quiet"))]
-    why = marked(entry.why) or _WHY.get(entry.run.why, "")
+    if isinstance(entry, Started):
+        agent, name = entry.input.agent, entry.run_id or entry.input.admission_id
+        known = _WAITED.get(entry.input.why, "")
+    else:
+        agent, name, known = entry.run.agent, entry.run.run_id, _WHY.get(entry.run.why, "")
+    lines = [Line(Span(padded, style), f"  {marked(agent)}  ", Span(name, "quiet"))]
+    why = marked(entry.why) or known
     lines += [Line("    ", piece) for piece in wrap(why, width - 4)] if why else []
     return lines

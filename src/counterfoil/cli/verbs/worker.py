@@ -20,7 +20,7 @@ from counterfoil.effects.registry import tools
 from counterfoil.runtime.agents import agents
 from counterfoil.runtime.recover import EffectReport
 from counterfoil.runtime.turn import TurnKept
-from counterfoil.runtime.worker import Entry, Happening, Lapsed
+from counterfoil.runtime.worker import Entry, Happening, Lapsed, Started
 
 EVERY = click.option(
     "--every",
@@ -40,7 +40,7 @@ EVERY = click.option(
 @face_options(ledger=True)
 @pass_face
 def command(face: Face, app: str | None, every_s: float, once: bool) -> int:
-    """End doubt, make due retries, let approvals expire, and enter registered agents again whose run can go on.
+    """End doubt, make due retries, let approvals expire, enter registered agents again, and start inputs that wait.
 
     A run can go on when its approval was answered or has expired, its review is settled, its retry is due, or its worker
     is gone. Any number of workers may run at the same time, anywhere. SIGTERM and Ctrl-C let it finish what it is at and
@@ -87,7 +87,21 @@ def _json(happened: Happening) -> dict[str, Any]:
         return {"approval": {name: getattr(happened, name) for name in happened.__slots__}}
     if isinstance(happened, TurnKept):
         return {"turn": {name: getattr(happened, name) for name in happened.__slots__}}
+    if isinstance(happened, Started):
+        return {"input": dict(_started(happened))}
     return {"run": dict(_entry(happened))}
+
+
+def _started(started: Started) -> Iterator[tuple[str, Any]]:
+    yield "admission_id", started.input.admission_id
+    yield "stream_id", started.input.stream_id
+    yield "agent", started.input.agent
+    yield "why_ready", started.input.why
+    yield "run_id", started.run_id
+    yield "done", started.done
+    yield "terminal", started.terminal
+    yield "error_class", started.error_class
+    yield "why", started.why
 
 
 def _entry(entry: Entry) -> Iterator[tuple[str, Any]]:
