@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from counterfoil.approvals.state import MOVES, pending
 from counterfoil.core import canonical
 from counterfoil.core.forms import time_ms
 from counterfoil.core.values import comparable
-from counterfoil.store.rows import CellSource, Column, Fact, Feature, Index, Patch, Put, RowChange, TableSpec
+from counterfoil.store.rows import (
+    ROW_INDEX,
+    CellSource,
+    Column,
+    Fact,
+    Feature,
+    Index,
+    Patch,
+    Put,
+    RowChange,
+    TableSpec,
+)
 
 APPROVALS: Final = TableSpec(
     name="approvals",
@@ -102,7 +113,7 @@ def _requested(fact: Fact, index: Index) -> Iterator[RowChange]:
     row |= {
         "tool": content["tool"],
         "tool_version": content["tool_version"],
-        "arguments_index": arguments_index(index, content["arguments"]),
+        "arguments_index": stands_in(fact, index)["arguments_index"],
         "due_at_ms": time_ms(content["due_at"]) if "due_at" in content else None,
     }
     yield Put(APPROVALS.name, row)
@@ -120,6 +131,16 @@ def _requested(fact: Fact, index: Index) -> Iterator[RowChange]:
         )
 
 
+def stands_in(fact: Fact, index: Index) -> Mapping[str, str]:
+    """What rows need of a request whose arguments move to artifacts."""
+    if fact.event_type != "approval.requested" or fact.content is None:
+        return {}
+    left = fact.content.get(ROW_INDEX)
+    if isinstance(left, Mapping):
+        return {"arguments_index": str(left["arguments_index"])}
+    return {"arguments_index": arguments_index(index, fact.content["arguments"])}
+
+
 def _patch(fact: Fact, values: dict[str, CellSource], out_of: frozenset[str] = frozenset()) -> Patch:
     changed = values | {"changed_at_ms": fact.recorded_at_ms}
     return Patch(APPROVALS.name, (fact.data["approval_id"],), changed, out_of)
@@ -130,4 +151,5 @@ FEATURE: Final = Feature(
     tables=(APPROVALS, APPROVAL_ASSIGNEES),
     event_types=frozenset({"approval.requested", "approval.mismatched", *MOVES}),
     rows=rows,
+    stands_in=stands_in,
 )

@@ -26,6 +26,7 @@ from counterfoil.core.keyed import KeyMaterial
 from counterfoil.core.limits import BYTES_INLINE_MAX, SPILL_BYTES
 from counterfoil.core.values import decode_base64
 from counterfoil.errors import ArtifactDamaged, NotDecodable
+from counterfoil.store.rows import ROW_INDEX
 
 KIND: Final = "spill"
 """The kind of references to spilled values."""
@@ -44,8 +45,16 @@ CLASS: Final = "confidential"
 """The class of what spills out of a part that is not of a narrower one: it lies under the part's own key anyway."""
 
 MEMBERS: Final[Mapping[str, frozenset[str]]] = {
+    "admission.accepted": frozenset({"message"}),
+    "admission.rejected": frozenset({"message"}),
+    "run.started": frozenset({"configuration", "input"}),
     "step.started": frozenset({"input"}),
     "step.finished": frozenset({"result"}),
+    "decision.proposed": frozenset({"arguments", "evidence"}),
+    "policy.evaluated": frozenset({"allowed", "evidence", "snapshot"}),
+    "approval.requested": frozenset({"arguments"}),
+    "approval.mismatched": frozenset({"arguments"}),
+    "effect.intended": frozenset({"arguments", "proposed"}),
     "effect.observed": frozenset({"result"}),
     "effect.late_observed": frozenset({"result"}),
     "effect.looked_up": frozenset({"answer"}),
@@ -56,7 +65,7 @@ MEMBERS: Final[Mapping[str, frozenset[str]]] = {
     "state.set": frozenset({"value"}),
     "checkpoint.created": frozenset({"state"}),
 }
-"""What may spill: nothing that rows are made of, and no arguments. Of an application's own type every member may."""
+"""What may spill. What rows need of it stays in the event (``Feature.stands_in``). Of an application's type all may."""
 
 
 TEXTS: Final[Mapping[str, str]] = {"provider.message_recorded": "bodies"}
@@ -86,11 +95,13 @@ def spill(
     *,
     usable: bool,
     authority: Callable[[], Authority] = Authority,
+    stands_in: Callable[[], Mapping[str, JSON]] = dict,
 ) -> Outcome:
     """Move out of a draft what is too large for an event, and list the artifacts that its content names.
 
     ``material`` is the stream key's; ``usable`` says whether there is a store for objects at all. ``authority`` is
-    asked where something moved. A draft that needs neither comes back as it is.
+    asked where something moved, and ``stands_in`` for what stays in the part that it moved out of. A draft that needs
+    neither comes back as it is.
     """
     parts: list[Part] = []
     moved: list[tuple[Moved, Part]] = []
@@ -101,6 +112,8 @@ def spill(
         if usable:
             texts = TEXTS.get(draft.event_type)
             value = work.lightened(_members(draft)) if texts is None else work.without_texts(texts)
+            if work.moved and (left := stands_in()):
+                value = {**value, ROW_INDEX: dict(left)}
         parts.append(part if value is part.value else replace(part, value=value))
         moved += [(one, part) for one in work.moved]
         handles += handles_in(value)

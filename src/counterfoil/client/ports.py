@@ -64,6 +64,9 @@ from counterfoil.store.unit import (
     Unit,
     at,
 )
+from counterfoil.store.facts import resolved
+from counterfoil.store.rows import Fact, Feature, RecordedAtOf, RowChange, RowsOf, SequenceOf, StandsIn
+from counterfoil.store.unit import Claimed, Lease, Outcome, Receipt, Refusal, StoredEvent, StreamAppend, Unit
 
 APPEND_DEADLINE_S = 60.0
 """Longest wait for one append; after it the outcome is unknown until the same ids are sent again."""
@@ -110,6 +113,7 @@ class LedgerPorts:
         self._genesis: dict[str, Genesis] = {}
         self._tenants: dict[str, str] = {}
         self._rows_of = _rows_by_type(features)
+        self._stands_in_of = _stand_ins_by_type(features)
         self._appender = AsyncAppender(store)
         self.vault: Vault = Vault(artifacts, keyring.material)
         self.gate: Gate | None = None
@@ -255,10 +259,18 @@ class LedgerPorts:
                 material,
                 usable=self.vault.usable,
                 authority=partial(authority_of, self, genesis.stream_id, draft, given),
+                stands_in=partial(self._stands_in, genesis.stream_id, draft),
             )
             drafts += outcome.drafts
             objects += outcome.objects
         return tuple(drafts), tuple([prepare(genesis, material, draft, self.registry) for draft in drafts])
+
+    def _stands_in(self, stream_id: str, draft: Draft) -> dict[str, str]:
+        """What rows need of content that moves to artifacts; it stays in the event."""
+        found: dict[str, str] = {}
+        for give in self._stands_in_of.get(draft.event_type, ()):
+            found |= give(self._fact(stream_id, draft), self.index)
+        return found
 
     def _fact(self, stream_id: str, draft: Draft) -> Fact:
         return Fact(
@@ -455,4 +467,13 @@ def _rows_by_type(features: Sequence[Feature]) -> dict[str, tuple[RowsOf, ...]]:
     for feature in features:
         for event_type in feature.event_types:
             found[event_type] = (*found.get(event_type, ()), feature.rows)
+    return found
+
+
+def _stand_ins_by_type(features: Sequence[Feature]) -> dict[str, tuple[StandsIn, ...]]:
+    found: dict[str, tuple[StandsIn, ...]] = {}
+    for feature in features:
+        for event_type in feature.event_types if feature.stands_in is not None else ():
+            assert feature.stands_in is not None
+            found[event_type] = (*found.get(event_type, ()), feature.stands_in)
     return found

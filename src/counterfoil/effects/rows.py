@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from counterfoil.approvals.rows import person_index
@@ -10,6 +10,7 @@ from counterfoil.core.forms import time_ms
 from counterfoil.effects.identity import Identity, recorded_identity, successor_index
 from counterfoil.effects.state import OPEN, move_of, review_of
 from counterfoil.store.rows import (
+    ROW_INDEX,
     CellSource,
     Column,
     Fact,
@@ -169,9 +170,7 @@ def _intended(fact: Fact, index: Index) -> Iterator[RowChange]:
         return
     assert fact.run_id is not None, "an intention is made inside a run"
     if fact.content is not None:
-        identity = fact.hint
-        if not isinstance(identity, Identity):
-            identity = recorded_identity(index, data["effect_id"], fact.run_id, data["tool"], fact.content)
+        identity = _identity(fact, index)
         known |= {"key_index": identity.key_index, "arguments_index": identity.arguments_index}
         before = fact.content.get("takes_over")
         yield Put(
@@ -203,6 +202,25 @@ def _intended(fact: Fact, index: Index) -> Iterator[RowChange]:
             **known,
         },
     )
+
+
+def _identity(fact: Fact, index: Index) -> Identity:
+    """Worked out when the event was made, left in it where the arguments moved out, or made again from them."""
+    if isinstance(fact.hint, Identity):
+        return fact.hint
+    content, data = fact.content or {}, fact.data
+    left = content.get(ROW_INDEX)
+    if isinstance(left, Mapping):
+        return Identity(str(left["key_index"]), str(left["arguments_index"]))
+    return recorded_identity(index, data["effect_id"], str(fact.run_id), data["tool"], content)
+
+
+def stands_in(fact: Fact, index: Index) -> Mapping[str, str]:
+    """What rows need of an intention whose arguments move to artifacts."""
+    if fact.event_type != "effect.intended" or fact.content is None:
+        return {}
+    identity = _identity(fact, index)
+    return {"key_index": identity.key_index, "arguments_index": identity.arguments_index}
 
 
 def _observed(fact: Fact) -> Iterator[RowChange]:
@@ -316,4 +334,5 @@ FEATURE: Final = Feature(
         }
     ),
     rows=rows,
+    stands_in=stands_in,
 )

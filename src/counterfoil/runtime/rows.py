@@ -9,6 +9,7 @@ from counterfoil.core import canonical
 from counterfoil.runtime import state as is_
 from counterfoil.runtime.events import TENANT_SCOPE, about
 from counterfoil.store.rows import (
+    ROW_INDEX,
     CellSource,
     Column,
     Fact,
@@ -186,7 +187,7 @@ def _accepted(fact: Fact, index: Index) -> list[RowChange]:
         return [_admission(fact, is_.ACCEPTED, None)]
     scope = None if content.get("scope") == TENANT_SCOPE else fact.stream_id
     key = key_index(index, dedupe, scope)
-    message = message_index(index, fact.data["admission_id"], content.get("message"))
+    message = _message_index(fact, index)
     row = {
         "tenant": fact.tenant,
         "key_index": key,
@@ -194,6 +195,20 @@ def _accepted(fact: Fact, index: Index) -> list[RowChange]:
         "stream_id": fact.stream_id,
     }
     return [_admission(fact, is_.ACCEPTED, None, key, message), Put(ADMISSION_KEYS, row)]
+
+
+def _message_index(fact: Fact, index: Index) -> str:
+    content = about(fact.content or {})
+    left = content.get(ROW_INDEX)
+    if isinstance(left, Mapping):
+        return str(left["message_index"])
+    return message_index(index, fact.data["admission_id"], content.get("message"))
+
+
+def stands_in(fact: Fact, index: Index) -> Mapping[str, str]:
+    """What rows need of an input whose message moves to artifacts."""
+    accepted = fact.event_type == "admission.accepted" and fact.content is not None
+    return {"message_index": _message_index(fact, index)} if accepted else {}
 
 
 def _admission(
@@ -293,6 +308,7 @@ FEATURE = Feature(
         }
     ),
     rows,
+    stands_in,
 )
 
 

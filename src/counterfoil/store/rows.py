@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from counterfoil.core.frozen import frozen
 from counterfoil.errors import InvalidUnit
@@ -180,12 +180,22 @@ class Fact(NamedTuple):
 
 RowsOf = Callable[[Fact, Index], Iterable[RowChange]]
 
+StandsIn = Callable[[Fact, Index], Mapping[str, str]]
+
+ROW_INDEX: Final = "row_index"
+"""The member of content that holds what :attr:`Feature.stands_in` gave."""
+
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """What a feature package gives the ledger: its tables, and the rows that follow from an event (pure)."""
+    """What a feature package gives the ledger: its tables, and the rows that follow from an event (pure).
+
+    ``stands_in`` gives, for an event whose content moves to artifacts, what its rows need of it, as content that stays
+    in the event: rows are made again without any artifact.
+    """
 
     name: str
     tables: tuple[TableSpec, ...]
     event_types: frozenset[str]
     rows: RowsOf
+    stands_in: StandsIn | None = None

@@ -149,10 +149,27 @@ def test_the_effect_that_it_belongs_to_is_named():
 
 
 @pytest.mark.parametrize("event_type", ["admission.accepted", "effect.intended", "approval.requested"])
-def test_what_rows_and_bindings_are_made_of_never_moves(event_type):
-    given = draft({"message": LARGE, "arguments": LARGE, "dedupe": LARGE}, event_type=event_type)
+def test_names_and_keys_of_an_input_never_move(event_type):
+    given = draft({"dedupe": LARGE, "idempotency_key": LARGE, "question": LARGE}, event_type=event_type)
     outcome = spilled(given)
     assert outcome.drafts == [given]
+
+
+@pytest.mark.parametrize(
+    "event_type, member",
+    [
+        ("admission.accepted", "message"),
+        ("effect.intended", "arguments"),
+        ("approval.requested", "arguments"),
+    ],
+)
+def test_what_rows_need_of_a_value_that_moves_stays_in_its_part(event_type, member):
+    given = draft({member: LARGE, "dedupe": "m-1"}, event_type=event_type)
+    outcome = spill(given, MATERIAL, usable=True, stands_in=lambda: {"some_index": "aa"})
+    value = outcome.drafts[-1].parts[0].value
+    assert value["row_index"] == {"some_index": "aa"}
+    assert "$spilled" in value[member]
+    assert value["dedupe"] == "m-1"
 
 
 def test_only_types_that_exist_have_members_that_may_move():

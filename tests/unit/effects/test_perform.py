@@ -9,6 +9,7 @@ from decimal import Decimal
 
 import pytest
 
+from counterfoil.artifacts import Vault
 from counterfoil.effects import Absent, by_key, by_lookup, by_repeating, by_review, effect
 from counterfoil.errors import (
     ContentTooLarge,
@@ -280,7 +281,14 @@ def test_an_argument_without_a_form_is_refused_by_path_before_anything_is_writte
     assert told() == []
 
 
-def test_arguments_beyond_the_limit_are_refused_before_anything_is_written(ledger, told):
+def test_arguments_beyond_the_limit_of_an_event_move_to_an_artifact(ledger):
+    pay = declare(lambda order: {"characters": len(order)})
+    with run(ledger):
+        assert pay("x" * (5 * 1024 * 1024)) == {"characters": 5 * 1024 * 1024}
+
+
+def test_where_nothing_can_move_such_arguments_are_refused_before_anything_is_written(ledger, told):
+    ledger.ports.vault = Vault(None, ledger.keyring.material)
     pay = declare(lambda order: None)
     with run(ledger), pytest.raises(ContentTooLarge):
         pay("x" * (5 * 1024 * 1024))

@@ -99,7 +99,8 @@ def state_span(row: Row, now_ms: int) -> Span:
 def approval_page(asked: Asked, info: ConversationInfo, now_ms: int, width: int, option: str) -> list[Line]:
     """All that is known of one approval: what is asked exactly, why, of whom, and what was answered."""
     row = asked.row
-    content = Content(asked.request)
+    # Whoever permits a call sees what it is called with, also where that moved out of the event.
+    content = Content(asked.request, whole=True)
     approval_id = text(row, "approval_id")
     lines = [
         Line("Approval ", Span(approval_id, "strong"), "  ", state_span(row, now_ms)),

@@ -23,10 +23,12 @@ class Content:
 
     __slots__ = ("event", "state", "values")
 
-    def __init__(self, event: Event) -> None:
+    def __init__(self, event: Event, *, whole: bool = False) -> None:
+        """``whole`` reads what moved to artifacts too, where it can be had."""
         self.event: Event = event
         self.state: ContentState = event.content_state
-        self.values: Mapping[str, Any] = event.outline_or_none() or {}
+        found = event.content_or_none() if whole else None
+        self.values: Mapping[str, Any] = found or event.outline_or_none() or {}
 
     @property
     def gone(self) -> Span | None:
