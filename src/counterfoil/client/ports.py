@@ -51,7 +51,7 @@ from counterfoil.keys.keyring import Keyring
 from counterfoil.store.aio import AsyncAppender
 from counterfoil.store.contract import Store
 from counterfoil.store.facts import recorded_fact, resolved
-from counterfoil.store.rows import Fact, Feature, RecordedAtOf, RowChange, RowsOf, SequenceOf
+from counterfoil.store.rows import Fact, Feature, RecordedAtOf, RowChange, RowsOf, SequenceOf, StandsIn
 from counterfoil.store.unit import (
     ANY,
     Claimed,
@@ -64,9 +64,6 @@ from counterfoil.store.unit import (
     Unit,
     at,
 )
-from counterfoil.store.facts import resolved
-from counterfoil.store.rows import Fact, Feature, RecordedAtOf, RowChange, RowsOf, SequenceOf, StandsIn
-from counterfoil.store.unit import Claimed, Lease, Outcome, Receipt, Refusal, StoredEvent, StreamAppend, Unit
 
 APPEND_DEADLINE_S = 60.0
 """Longest wait for one append; after it the outcome is unknown until the same ids are sent again."""
