@@ -384,6 +384,10 @@ class LedgerPorts:
         """The material of a key by its id. Raises ``KeyMissing`` or ``KeyWithheld``."""
         return self.keyring.material(key_id)
 
+    def is_home(self, stream_id: str) -> bool:
+        """Whether appending here needs no adoption first (FORMAT 14)."""
+        return self._adoptions.due(self.genesis(stream_id)) is None
+
     def index(self, purpose: str, text: str) -> str:
         """The tenant's index value of a text from outside (FORMAT 3)."""
         return self.keyring.index(purpose, text)

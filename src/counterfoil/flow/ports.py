@@ -107,6 +107,10 @@ class Ports(Protocol):
         """The material of a key by its id, as headers name it (cached)."""
         ...
 
+    def is_home(self, stream_id: str) -> bool:
+        """Whether a stream belongs to this ledger: what another one recorded does until this one appends to it."""
+        ...
+
     def index(self, purpose: str, text: str) -> str:
         """The tenant's index value of a text from outside (FORMAT 3); stands only in rows."""
         ...

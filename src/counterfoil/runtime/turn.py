@@ -36,6 +36,8 @@ SESSION: Final = "session"
 
 PAGE_ROWS: Final = 200
 
+ELSEWHERE: Final = "another ledger recorded it, and a head is not worth taking its conversation over"
+
 log: logging.Logger = logging.getLogger("counterfoil.journal")
 
 
@@ -120,6 +122,8 @@ def keep_turn(ports: Ports, due: Row) -> TurnKept | None:
 
 def _keep(ports: Ports, due: Row) -> Flow[TurnKept | None]:
     stream_id, run_id = str(due["stream_id"]), str(due["run_id"])
+    if not ports.is_home(stream_id):
+        return _told(due, "left", ELSEWHERE)
     head: Head = yield Read(HeadOf(stream_id))
     row: Row | None = yield Read(RowOf(RUNS, (run_id,)))
     if row is None:
@@ -161,7 +165,7 @@ def abandon_turn(ports: Ports, row: Row) -> TurnKept | None:
 def _abandon(ports: Ports, row: Row) -> Flow[TurnKept | None]:
     stream_id, run_id = str(row["stream_id"]), str(row["run_id"])
     said: Row | None = yield Read(RowOf(TURNS.name, (run_id,)))
-    if said is not None and said["state"] == ABANDONED:
+    if (said is not None and said["state"] == ABANDONED) or not ports.is_home(stream_id):
         return None
     place, turn = yield from turn_of_row(ports, row)
     outsider = Outsider(ports.new_id("evt"), ports.now_ms(), run_id)

@@ -10,6 +10,8 @@ from dataclasses import replace
 import pytest
 
 import counterfoil
+from counterfoil.archive import hpke
+from counterfoil.client.archiving import KeysBy
 from counterfoil.core.event import Draft
 from counterfoil.core.forms import time_text
 from counterfoil.effects.registry import own_tools
@@ -277,6 +279,49 @@ def test_a_head_of_another_version_of_the_fold_is_unknown_and_not_broken(kept):
     ]
     turn = fold_turn(place, later)
     assert (turn.closed, turn.broken_at_seq, turn.checked) == ("unknown", None, False)
+
+
+# ---- in an archive ---------------------------------------------------------------------------------------------------
+
+
+def test_a_turn_travels_in_an_archive_and_is_checked_where_it_comes_in(tmp_path):
+    key = hpke.new_private_key()
+    with counterfoil.open(tmp_path / "source", turns=True) as origin:
+        gone = vanish(origin.run("support", conversation="open", message="m", subject="ines"))
+        with origin.run("support", conversation="case", message="m", subject="ines") as run:
+            run.finish("done")
+        before = origin.turn(run.id)
+        by = KeysBy(recipient=hpke.public_key(key))
+        origin.export_archive(["case", "open"], tmp_path / "a.zip", keys=by)
+    with counterfoil.open(":memory:", turns=True) as target:
+        target.import_archive(tmp_path / "a.zip", private_key=key)
+        turn = target.turn(run.id)
+        assert (turn.events, turn.head, turn.broken_at_seq) == (before.events, before.head, None)
+        assert turn.checked
+        assert {info.events for info in target.turns()} == {1, 2}
+        assert target.abandon_turns(-0.0) == []
+        assert "turn.abandoned" not in types_of(target, "open")
+        assert gone in {row["run_id"] for row in target.runs("open")}
+    with counterfoil.open(":memory:") as closed:
+        closed.import_archive(tmp_path / "a.zip", with_keys=False)
+        turn = closed.turn(run.id)
+        assert (turn.head, turn.broken_at_seq, set(turn.hidden.values())) == (None, None, {turn.closed})
+
+
+def test_no_conversation_is_taken_over_for_the_sake_of_a_head(tmp_path):
+    key = hpke.new_private_key()
+    with counterfoil.open(tmp_path / "source") as origin:
+        with origin.run("support", conversation="case", message="m") as run:
+            run.finish("done")
+        origin.export_archive(["case"], tmp_path / "a.zip", keys=KeysBy(recipient=hpke.public_key(key)))
+    with counterfoil.open(":memory:", turns=True) as target:
+        target.import_archive(tmp_path / "a.zip", private_key=key)
+        assert [(turn.run_id, turn.done) for turn in passes(target)] == [(run.id, "left")]
+        assert target.keep_turns() == []
+        assert not {"stream.adopted", "turn.committed"} & set(types_of(target, "case"))
+        with target.run("support", conversation="case", message="and now?") as again:
+            again.finish("done")
+        assert target.keep_turns() == [turn_of_run(run.id)]
 
 
 # ---- checks inside a run --------------------------------------------------------------------------------------------
