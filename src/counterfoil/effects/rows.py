@@ -146,7 +146,7 @@ def rows(fact: Fact, index: Index) -> Iterator[RowChange]:
             yield from _settled(fact)
         case "effect.contradicted":
             yield from _moved(fact, {"review_id": fact.data["review_id"]})
-        case "retry.decided":
+        case "retry.decided" if "effect_id" in fact.data:
             yield from _retried(fact)
         case "review.assigned":
             yield _assigned(fact, index)

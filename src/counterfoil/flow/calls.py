@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -206,6 +206,22 @@ async def off_the_loop(fn: Callable[..., T], *args: Any) -> T:
         task.cancel()
     answer: T = work.result()
     return answer
+
+
+async def to_the_end(work: Coroutine[Any, Any, T]) -> T:
+    """What a coroutine returns or raises, run to its end whoever cancels meanwhile; a cancellation is raised afterwards."""
+    task = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError as error:
+            cancelled = error
+        except BaseException:
+            break
+    if cancelled is not None and not task.cancelled() and task.exception() is None:
+        raise cancelled
+    return task.result()
 
 
 def late_future(work: asyncio.Future[Any]) -> Future[Any]:

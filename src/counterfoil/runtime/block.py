@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeVar
@@ -21,7 +20,7 @@ from counterfoil.errors import (
     RunWaiting,
 )
 from counterfoil.errors.base import text_of
-from counterfoil.flow.calls import off_the_loop
+from counterfoil.flow.calls import off_the_loop, to_the_end
 from counterfoil.flow.context import LEASE_MARGIN_MS, RunScope
 from counterfoil.flow.drive import adrive, drive
 from counterfoil.flow.ports import Ports
@@ -41,6 +40,7 @@ from counterfoil.runtime.leave import (
     suspension_in,
     terminal_of,
 )
+from counterfoil.runtime.open_streams import close_streams
 from counterfoil.runtime.shutdown import WATCH, interrupted_loop
 from counterfoil.runtime.spec import RunSpec
 from counterfoil.runtime.trees import Tree, Trees
@@ -158,7 +158,7 @@ async def leave_async(
         return ended
 
     try:
-        left = await _to_the_end(closed())
+        left = await to_the_end(closed())
     except BaseException as failure:  # noqa: BLE001 - whatever it is, it is raised again below
         _not_recorded(spec, scope, closing, failure)
     finally:
@@ -190,6 +190,8 @@ def _closing(scope: RunScope, error: BaseException | None) -> _Closing:
 
 
 def _left_flow(scope: RunScope, closing: _Closing, ending: Ending) -> Flow[Left | None]:
+    if not isinstance(closing.reason, LeaseLost):
+        yield from close_streams(scope, left=True)
     left = yield from _recorded(scope, closing, ending)
     if isinstance(left, Waits) and (cancelled := scope.cancelled()) is not None:
         # Cancelled while it was put to rest: nobody would end it then. Its doubt stays and is recovered.
@@ -327,18 +329,3 @@ async def _idle(scope: RunScope) -> None:
     scope.when_idle(wake)
     with suppress(TimeoutError):
         await asyncio.wait_for(idle.wait(), patience_s)
-
-
-async def _to_the_end(work: Coroutine[Any, Any, T]) -> T:
-    task = asyncio.ensure_future(work)
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.shield(task)
-        except asyncio.CancelledError as error:
-            cancelled = error
-        except BaseException:  # noqa: BLE001 - it is the task's own, and comes out of result() below
-            break
-    if cancelled is not None and not task.cancelled() and task.exception() is None:
-        raise cancelled
-    return task.result()

@@ -275,13 +275,25 @@ def provider_requested(
 
 
 def provider_failed(
-    call_id: str, provider: str, error_class: str, *, retryable: bool, status: int | None, message: str
+    call_id: str,
+    provider: str,
+    error_class: str,
+    *,
+    retryable: bool,
+    status: int | None,
+    message: str,
+    partial: Mapping[str, Any] | None = None,
 ) -> Said:
-    """The attempt brought no response."""
+    """The attempt brought no response, or a part of one: ``partial`` is what was streamed."""
     data = _present(
-        call_id=call_id, provider=provider, error_class=error_class, status=status, retryable=retryable
+        call_id=call_id,
+        provider=provider,
+        error_class=error_class,
+        status=status,
+        retryable=retryable,
+        chunks=None if partial is None else len(partial["chunks"]),
     )
-    return Said("provider.failed", data, {"message": message})
+    return Said("provider.failed", data, {"message": message, **_present(partial=partial)})
 
 
 def _present(**members: Any) -> dict[str, Any]:

@@ -85,7 +85,8 @@ def terminal_of(error: BaseException) -> str:
     match error:
         case RunCancelled():
             return error.terminal
-        case asyncio.CancelledError():
+        case asyncio.CancelledError() | GeneratorExit():
+            # A generator that is closed ran for somebody who went away.
             return "cancelled"
         case KeyboardInterrupt():
             return "interrupted"

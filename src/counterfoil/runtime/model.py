@@ -104,6 +104,9 @@ Model = Callable[
 ]
 """Anything that answers a request; async in an async run."""
 
+StreamingModel = Callable[[Request], Any]
+"""As :data:`Model`, returning an iterator of chunks (text, dicts, perhaps a Response at the end), async or not."""
+
 _MEMBERS: Final = frozenset(member.name for member in fields(Response))
 _TOKENS: Final = {
     "input_tokens": ("input_tokens", "prompt_tokens"),

@@ -29,12 +29,11 @@ from counterfoil.flow.outside import CANCELLING
 from counterfoil.flow.requests import Flow
 from counterfoil.runtime import inputs
 from counterfoil.runtime.admit import Entered, enter
-from counterfoil.runtime.ask import ask_flow, question
+from counterfoil.runtime.asking import Asking
 from counterfoil.runtime.block import Ending, Outcome, RunHost, leave, leave_async, make_scope
 from counterfoil.runtime.checking import Checking
 from counterfoil.runtime.decide import CHOSEN_TERMINALS
 from counterfoil.runtime.facts import message_flow, record_flow
-from counterfoil.runtime.model import Model, Response
 from counterfoil.runtime.notes import Notes
 from counterfoil.runtime.shutdown import WATCH
 from counterfoil.runtime.slots.facade import State
@@ -46,7 +45,7 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
-class Run(Checking, Notes):
+class Run(Asking, Checking, Notes):
     """One agent execution in one conversation, made by ``ledger.run(...)`` and used as a ``with`` block.
 
     Running the same code again with the same dedupe key resumes: steps, responses and effects are handed out from
@@ -175,38 +174,6 @@ class Run(Checking, Notes):
             self._close(scope)
 
     # ---- what may be done inside ----
-
-    def ask(
-        self,
-        model: Model,
-        messages: Sequence[Any] | str,
-        *,
-        name: str | None = None,
-        tools: Sequence[Any] = (),
-        purpose: str = "primary",
-        **parameters: Any,
-    ) -> Response:
-        """Ask a model: the exact request is recorded before, the response after; a resumed run gets the recorded one.
-
-        ``model`` is called with a :class:`counterfoil.Request` and returns a :class:`counterfoil.Response`, text or
-        a dict. ``parameters`` are part of the request. Raises ``ModelFailed`` when the model raises.
-        """
-        asked = question(model, messages, name=name, tools=tools, purpose=purpose, parameters=parameters)
-        return self._drive(ask_flow(self._open_scope(), asked))
-
-    async def aask(
-        self,
-        model: Model,
-        messages: Sequence[Any] | str,
-        *,
-        name: str | None = None,
-        tools: Sequence[Any] = (),
-        purpose: str = "primary",
-        **parameters: Any,
-    ) -> Response:
-        """As :meth:`ask`, for tasks; a sync model is called in a thread."""
-        asked = question(model, messages, name=name, tools=tools, purpose=purpose, parameters=parameters)
-        return await self._adrive(ask_flow(self._open_scope(), asked))
 
     def step(self, name: str, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run code once: its result, or its error, is recorded and handed out whenever the run is resumed.

@@ -19,6 +19,7 @@ from counterfoil.flow.event import Event
 from counterfoil.flow.lanes import in_main_lane, main_lane
 from counterfoil.flow.requests import Call, CallResult, Flow, NewId, Now, Raised, Returned
 from counterfoil.runtime import events
+from counterfoil.runtime.open_streams import close_streams
 from counterfoil.runtime.outcome import error_content, error_of, is_result
 from counterfoil.runtime.recording import draft, record, shown_name
 from counterfoil.runtime.resume import (
@@ -43,6 +44,7 @@ class Attempt:
     number: int
     began_ms: int
     started_event_id: str
+    first_ms: int
     ended: bool = False
 
 
@@ -78,12 +80,20 @@ def check_callable(name: str, fn: Any) -> None:
 
 def begin(scope: RunScope, identity: Identity) -> Flow[Attempt]:
     """Go on live with a unit; a unit that an earlier entry left unfinished keeps its step and counts its attempts."""
+    yield from close_streams(scope, left=False)
     begun = yield from scope.part(Record).frontier(identity)
     step_id: str = begun.step_id or (yield NewId("stp"))
     now: int = yield Now()
     number = begun.attempts + 1
     event_id = attempt_event_id(scope, identity.memo, number)
-    return Attempt(identity, shown_name(scope, identity.name), step_id, number, now, event_id)
+    return Attempt(identity, shown_name(scope, identity.name), step_id, number, now, event_id, now)
+
+
+def again(scope: RunScope, attempt: Attempt) -> Flow[None]:
+    """Make this attempt the next one at the same unit, in the same entry."""
+    attempt.number += 1
+    attempt.began_ms = yield Now()
+    attempt.started_event_id = attempt_event_id(scope, attempt.identity.memo, attempt.number)
 
 
 def started_draft(scope: RunScope, attempt: Attempt, content: Mapping[str, Any]) -> Draft:
@@ -106,9 +116,14 @@ def attempted(scope: RunScope, attempt: Attempt) -> Iterator[None]:
     try:
         yield
     finally:
-        if not attempt.ended:
-            begun = Begun(attempt.step_id, attempt.number)
-            scope.part(Record).without_result(attempt.identity, begun)
+        without_result(scope, attempt)
+
+
+def without_result(scope: RunScope, attempt: Attempt) -> None:
+    """The attempt is over; unless its result is on record, the next call like it is the same unit."""
+    if not attempt.ended:
+        begun = Begun(attempt.step_id, attempt.number)
+        scope.part(Record).without_result(attempt.identity, begun)
 
 
 def inside(identity: Identity, fn: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,0 +1,83 @@
+"""What ``run.ask`` and ``run.stream`` are given: checked and encoded once, before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from counterfoil.core.context import Cut
+from counterfoil.effects.retry import Retry
+from counterfoil.errors import InvalidForm
+from counterfoil.runtime.model import PURPOSES, Model, request_body
+from counterfoil.runtime.spec import check_text
+from counterfoil.runtime.tries import model_policies
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What ``run.ask`` was given, checked and encoded once; ``told`` tells it from every other question."""
+
+    model: Model
+    name: str
+    provider: str
+    purpose: str
+    cut: Cut
+    body: bytes
+    told: bytes
+    messages: Sequence[Any]
+    tools: Sequence[Any]
+    parameters: Mapping[str, Any]
+    retry: tuple[Retry, ...] = ()
+
+
+def question(
+    model: Model,
+    messages: Sequence[Any] | str,
+    *,
+    name: str | None,
+    tools: Sequence[Any],
+    purpose: str,
+    parameters: Mapping[str, Any],
+    retry: Retry | Sequence[Retry] | None = None,
+) -> Question:
+    """Check what was asked. Raises an InputError naming the path; nothing is written."""
+    if purpose not in PURPOSES:
+        raise InvalidForm(f"purpose is one of {', '.join(PURPOSES)}", argument="purpose")
+    if not callable(model):
+        raise InvalidForm(
+            "the model is not callable",
+            hint="pass a function that takes a counterfoil.Request",
+            argument="model",
+        )
+    check_text("name", name)
+    for argument, value in (("messages", messages), ("tools", tools)):
+        if isinstance(value, bytes | bytearray | Mapping) or not isinstance(value, Collection):
+            raise InvalidForm(f"{argument} is a list, not {type(value).__name__}", argument=argument)
+    spoken = [{"role": "user", "content": messages}] if isinstance(messages, str) else list(messages)
+    called = name or _name_of(model)
+    policies = model_policies(getattr(model, "retry", None) if retry is None else retry)
+    cut, told = request_body(called, spoken, list(tools), parameters)
+    provider = _provider_of(model)
+    whole, given = cut.whole(), dict(parameters)
+    return Question(model, called, provider, purpose, cut, whole, told, spoken, tuple(tools), given, policies)
+
+
+def _name_of(model: Model) -> str:
+    """What the record calls a model that was not named: its ``model`` or ``name``, else its function or class.
+
+    A lambda is just ``model``.
+    """
+    for attribute in ("model", "name", "__name__"):
+        found = getattr(model, attribute, None)
+        if isinstance(found, str) and found:
+            return "model" if found == "<lambda>" else found
+    if isinstance(model, partial):
+        return _name_of(model.func)
+    return type(model).__name__
+
+
+def _provider_of(model: Model) -> str:
+    found = getattr(model, "provider", None)
+    return found if isinstance(found, str) and found else "callable"
