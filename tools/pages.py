@@ -15,6 +15,7 @@ from counterfoil.errors import CounterfoilError
 from tools.commands import with_commands
 from tools.effects import with_states
 from tools.figures import figure_pages
+from tools.schemas import with_schemas
 from tools.tree import ROOT, children, first_line
 
 MAP_START = "<!-- The map. Written by `./run docs` from the layers in pyproject.toml and the packages' docstrings. -->"
@@ -27,12 +28,14 @@ def pages(root: Path = ROOT) -> dict[Path, str]:
     architecture = root / "docs" / "ARCHITECTURE.md"
     commands = root / "docs" / "commands.md"
     effects = root / "docs" / "effects.md"
+    form = root / "docs" / "FORMAT.md"
     return {
         root / "docs" / "ERRORS.md": errors_page(),
         root / "docs" / "EVENTS.md": events_page(),
         architecture: with_map(architecture.read_text("utf-8")),
         commands: with_commands(commands.read_text("utf-8")),
         effects: with_states(effects.read_text("utf-8")),
+        form: with_schemas(form.read_text("utf-8")),
         **figure_pages(root),
     }
 

@@ -148,6 +148,15 @@ CASES = {
         unit/evidence/test_artifacts.py::test_a_changed_bit_is_damage_with_keys_and_without
         unit/evidence/test_artifacts.py::test_two_objects_that_changed_places_are_both_damaged
         """,
+    "X5 an upgrade that breaks reads": """
+        migrations/test_from_schema_1.py::test_every_conversation_becomes_one_stream_with_one_baseline
+        migrations/test_from_schema_1.py::test_killed_anywhere_it_is_all_or_nothing_and_run_again
+        migrations/test_from_schema_1.py::test_a_store_that_is_half_made_is_refused_and_left_as_it_is
+        migrations/test_from_schema_1.py::test_read_only_it_is_left_as_it_is_and_told_what_to_do
+        migrations/test_from_schema_1.py::test_a_file_of_a_newer_build_is_refused_with_both_numbers
+        migrations/test_from_schema_1.py::test_a_build_before_the_ledger_sees_a_number_that_is_not_its_own
+        unit/adapters/sqlite/test_schemas.py::test_a_newer_schema_is_refused_with_both_numbers
+        """,
     "X1 time zones": """
         scenarios/test_cli_process.py::test_times_are_the_same_in_every_time_zone
         unit/cli/render/test_times.py::test_moments_are_utc_in_every_time_zone

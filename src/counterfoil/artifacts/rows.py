@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from counterfoil.artifacts.events import REDACTED, SPILLED, STORED
-from counterfoil.core.artifact import PUBLIC
+from counterfoil.core.artifact import PUBLIC, size_class
 from counterfoil.store.rows import Column, Fact, Feature, Index, Patch, Put, RowChange, TableSpec
+
+BASELINE: Final = "runtime.baseline"
+"""Names the artifact of its state itself, since it is the one event of its conversation (seed 003, amendments)."""
 
 ARTIFACTS: Final = TableSpec(
     name="artifacts",
@@ -55,7 +58,7 @@ def rows(fact: Fact, _index: Index) -> Iterator[RowChange]:
                 "class": reference["class"],
                 "address": reference.get("address"),
                 "owner": None if public else reference.get("key", fact.stream_id),
-                "size_class": fact.data["size_class"],
+                "size_class": _size_class(fact, reference["sha256"]),
                 "run_id": fact.run_id,
                 "sequence": fact.sequence,
                 "stored_at_ms": fact.recorded_at_ms,
@@ -63,6 +66,19 @@ def rows(fact: Fact, _index: Index) -> Iterator[RowChange]:
         )
 
 
+def _size_class(fact: Fact, sha256: str) -> int:
+    if fact.event_type != BASELINE:
+        return int(fact.data["size_class"])
+    for value in (fact.content or {}).values():
+        there = value.get("$spilled") if isinstance(value, Mapping) else None
+        if isinstance(there, Mapping) and there.get("sha256") == sha256:
+            return size_class(int(there["bytes"]))
+    return 0
+
+
 FEATURE: Final = Feature(
-    name="artifacts", tables=(ARTIFACTS,), event_types=frozenset({STORED, SPILLED, REDACTED}), rows=rows
+    name="artifacts",
+    tables=(ARTIFACTS,),
+    event_types=frozenset({STORED, SPILLED, REDACTED, BASELINE}),
+    rows=rows,
 )

@@ -22,6 +22,7 @@ from counterfoil.client.config import Config, find_config
 
 if TYPE_CHECKING:
     from counterfoil.client.ledger import Ledger
+    from counterfoil.client.migrating import Migration
 
 WIDTH_MIN: Final = 40
 WIDTH_PIPE: Final = 100
@@ -64,8 +65,10 @@ class Face:
         """The clock that ages and waits are told by."""
         return self.clock.now_ms()
 
-    def open(self, *, write: bool = False, create: bool = False) -> Ledger:
-        """The ledger, opened; for reading unless ``write``."""
+    def open(
+        self, *, write: bool = False, create: bool = False, migration: Migration | None = None
+    ) -> Ledger:
+        """The ledger, opened; for reading unless ``write``. ``migration`` is told how an older store is taken over."""
         from counterfoil.client.ledger import open as open_ledger
 
         tenant = self.tenant or self.config.tenant
@@ -77,6 +80,7 @@ class Face:
             artifacts=self.config.artifacts,
             turns=self.config.turns,
             search="off",  # a damaged index hides nothing from commands that do not search
+            migration=migration,
             clock=self.clock,
         )
 

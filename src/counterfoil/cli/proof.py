@@ -47,7 +47,9 @@ class Exhibit:
             return found
         for stream_id in streams:
             with suppress(CounterfoilError):
-                for event in self.ledger.events(stream_id, limit=1, types=["conversation.opened"]):
+                for event in self.ledger.events(
+                    stream_id, limit=1, types=["conversation.opened", "runtime.baseline"]
+                ):
                     name = (event.content_or_none() or {}).get("name")
                     if isinstance(name, str):
                         found[stream_id] = name

@@ -29,6 +29,7 @@ COMMANDS: Final = {
     "tail": "Print events as they are recorded.",
     "verify": "Check every stored byte, and say what that proves.",
     "doctor": "The health of a ledger in one screen.",
+    "migrate": "Take an older store over into a ledger of this schema.",
     "rebuild": "Make the derived rows again from the events.",
     "recover": "End the doubt of effects whose worker is gone.",
     "worker": "Go on with what can go on, until told to stop.",

@@ -22,6 +22,7 @@ from counterfoil.client.features import TABLES
 from counterfoil.client.ids import UlidIds
 from counterfoil.client.journaling import Journaling
 from counterfoil.client.keykeeping import KeyKeeping
+from counterfoil.client.migrating import Migration, Taking
 from counterfoil.client.observing import Observing
 from counterfoil.client.place import MEMORY, open_parts
 from counterfoil.client.reading import ConversationInfo
@@ -35,6 +36,7 @@ from counterfoil.client.searching import Searching, SearchPlace
 from counterfoil.client.stating import Stating
 from counterfoil.client.stopping import Stopping
 from counterfoil.client.working import Working
+from counterfoil.core.catalogue import Registry
 from counterfoil.core.fields import FieldForm
 from counterfoil.core.forms import is_label
 from counterfoil.core.genesis import ContentMode
@@ -79,6 +81,7 @@ def open(
     turns: bool = False,
     host: Host | None = None,
     search: SearchPlace = "on",
+    migration: Migration | None = None,
     clock: Clock | None = None,
     ids: Ids | None = None,
 ) -> Ledger:
@@ -90,8 +93,9 @@ def open(
     says where artifacts lie if not in the ledger's directory: a directory, or a store. Without ``keys.db`` the ledger
     opens for reading headers only. ``turns`` keeps the head of each run's turn in the ledger (``turn.committed``).
     ``host`` lends capabilities to runs (:class:`counterfoil.abc.Host`). ``search`` is where the search index lies, if
-    not beside the ledger; one that is there must be whole, unless search is ``off``. ``":memory:"`` is a ledger that
-    ends with its handle.
+    not beside the ledger; one that is there must be whole, unless search is ``off``. A runtime store of schema 1 that
+    lies there is taken over (docs/migrating.md); ``migration`` is told how it goes. ``":memory:"`` is a ledger that ends
+    with its handle.
 
     >>> with counterfoil.open(":memory:") as ledger, ledger.run("greeter", conversation="hello") as run:
     ...     reply = run.step("greet", str.title, "good day")
@@ -102,8 +106,18 @@ def open(
         raise InvalidForm("tenant must be a label: 1 to 128 of A-Za-z0-9_.:/+-", argument="tenant")
     clock = clock or SystemClock()
     ids = ids or UlidIds()
+    report = migration or Migration()
+    elsewhere = None if artifacts is None else place_of(artifacts, read_only=read_only)
+    taking = Taking(tenant, content or "sealed", Registry(), report, elsewhere)
     parts = open_parts(
-        place, tables=TABLES, create=create, read_only=read_only, clock=clock, ids=ids, provider=keys
+        place,
+        tables=TABLES,
+        create=create,
+        read_only=read_only,
+        clock=clock,
+        ids=ids,
+        provider=keys,
+        taking=taking,
     )
     if artifacts is not None:
         parts = replace(parts, artifacts=place_of(artifacts, read_only=parts.read_only))

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from counterfoil.abc import ArtifactStore, Clock, Ids, KeyProvider, KeyStore
 from counterfoil.client.lost import holds_keys, is_blank, refuse_emptied, refuse_lost
 from counterfoil.errors import InputError, KeyStoreMissing, LedgerLost, LedgerNotFound
 from counterfoil.store.contract import Store
 from counterfoil.store.rows import TableSpec
+
+if TYPE_CHECKING:
+    from counterfoil.client.migrating import Taking
 
 MEMORY: Final = ":memory:"
 """A place that is forgotten with its handle; for tests and for trying things."""
@@ -50,10 +53,12 @@ def open_parts(
     clock: Clock,
     ids: Ids,
     provider: KeyProvider | None = None,
+    taking: Taking | None = None,
 ) -> Parts:
     """Open what lies at ``place``; with ``create`` make it if nothing does.
 
-    Raises ``LedgerNotFound``, ``LedgerLost``, the StoreErrors of the adapter, or ``InputError`` for a place of a kind that this
+    ``taking`` takes over a runtime store of schema 1 that lies there; without it such a file is refused. Raises
+    ``LedgerNotFound``, ``LedgerLost``, the StoreErrors of the adapter, or ``InputError`` for a place of a kind that this
     version does not know.
     """
     if str(place) == MEMORY:
@@ -69,9 +74,37 @@ def open_parts(
             f"{scheme}:// places are not in this version of Counterfoil",
             hint="open a directory on a local disk, or postgresql://USER@HOST/DATABASE",
         )
-    return _directory(
-        Path(text).expanduser(), tables, create and not read_only, read_only, clock, ids, provider
-    )
+    directory = Path(text).expanduser()
+    if taking is not None and not read_only:
+        _take_over(directory, tables, clock, ids, provider, taking)
+    return _directory(directory, tables, create and not read_only, read_only, clock, ids, provider)
+
+
+def _take_over(
+    directory: Path,
+    tables: Sequence[TableSpec],
+    clock: Clock,
+    ids: Ids,
+    provider: KeyProvider | None,
+    taking: Taking,
+) -> None:
+    """Make a ledger of a runtime store of schema 1; nothing where there is none. May be killed and run again."""
+    from counterfoil.adapters.sqlite import DATABASE_NAME, open_sqlite
+    from counterfoil.adapters.sqlite.keystore import SqliteKeyStore
+    from counterfoil.adapters.sqlite.migrate import says_runtime_store
+    from counterfoil.keys.file_provider import FileKeyProvider
+
+    database = directory / DATABASE_NAME
+    if is_blank(database) or not says_runtime_store(database):
+        return
+    key_store = SqliteKeyStore(directory / KEY_STORE_NAME, create=True)
+    try:
+        keys = provider or FileKeyProvider(directory / KEK_DIRECTORY_NAME, ids)
+        artifacts = taking.artifacts or files_in(directory / ARTIFACTS_NAME, read_only=False)
+        takeover = taking.takeover(key_store, keys, artifacts, clock, ids)
+        open_sqlite(directory, tables=tables, clock=clock, takeover=takeover).close()
+    finally:
+        key_store.close()
 
 
 def open_without_keys(place: str | Path, *, tables: Sequence[TableSpec], clock: Clock, ids: Ids) -> Parts:

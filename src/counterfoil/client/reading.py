@@ -20,6 +20,8 @@ from counterfoil.store.unit import Lease, StoredEvent, StoredStream
 
 PAGE_EVENTS: Final = 500
 PAGE_ROWS: Final = 500
+BEGINNINGS: Final = frozenset({"conversation.opened", "runtime.baseline"})
+"""The types whose content names a conversation."""
 RUNS_COUNTED_MAX: Final = 1000
 """Runs of one conversation counted for a list; one that has more shows this number."""
 
@@ -160,7 +162,7 @@ def _head_sequence(stored: StoredStream) -> int | None:
 def _opening(ports: LedgerPorts, stream_id: str) -> tuple[dict[str, Any], ContentState]:
     """Content of the first event and its state; anything wrong with it is a state and not an error."""
     page = ports.store.read(stream_id, 0, 1)
-    if not page or page[0].event_type != "conversation.opened":
+    if not page or page[0].event_type not in BEGINNINGS:
         return {}, "none"
     try:
         event = view(ports, page[0])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from counterfoil.core import canonical
@@ -27,6 +27,9 @@ NAMES = "conversation_names"
 ADMISSIONS = "admissions"
 ADMISSION_KEYS = "admission_keys"
 RUNS = "runs"
+
+BASELINE = "runtime.baseline"
+"""What a conversation of the runtime store of schema 1 begins with (seed 003, amendments)."""
 
 OPEN = "open"
 CLOSED = "closed"
@@ -155,6 +158,8 @@ def rows(fact: Fact, index: Index) -> Iterable[RowChange]:
         return (_moved(fact, is_.ADMISSION_STATES[event_type]),)
     if event_type == "run.started":
         return _started(fact)
+    if event_type == BASELINE:
+        return _baseline(fact, index)
     if event_type == "conversation.closed":
         return (Patch(CONVERSATIONS, (fact.stream_id,), {"state": CLOSED}),)
     return _run_changed(fact)
@@ -178,6 +183,86 @@ def _opened(fact: Fact, index: Index) -> list[RowChange]:
         found = {"tenant": fact.tenant, "name_index": name_index(index, name), "stream_id": fact.stream_id}
         changes.append(Put(NAMES, found))
     return changes
+
+
+def _baseline(fact: Fact, index: Index) -> Iterator[RowChange]:
+    """What stood in the runtime store before the ledger: the conversation, its runs, and the inputs that began them."""
+    content = fact.content or {}
+    row: dict[str, CellSource] = {
+        "stream_id": fact.stream_id,
+        "tenant": fact.tenant,
+        "agent": _told(content, "agent"),
+        "state": CLOSED if content.get("state") == CLOSED else OPEN,
+        "origin": "import",
+        "while_running": "queue",
+        "while_suspended": "start",
+        "opened_at_ms": fact.recorded_at_ms,
+    }
+    yield Put(CONVERSATIONS, row)
+    name = content.get("name")
+    if isinstance(name, str):
+        found = {"tenant": fact.tenant, "name_index": name_index(index, name), "stream_id": fact.stream_id}
+        yield Put(NAMES, found)
+    for run in _listed(content, "runs"):
+        yield _old_run(fact, run)
+    for admission in _listed(content, "admissions"):
+        yield from _old_admission(fact, index, admission)
+
+
+def _old_run(fact: Fact, run: Mapping[str, Any]) -> Put:
+    row: dict[str, CellSource] = {
+        "run_id": run["run_id"],
+        "tenant": fact.tenant,
+        "stream_id": fact.stream_id,
+        "admission_id": run.get("admission_id"),
+        "agent": run["agent"],
+        "agent_version": None,
+        "state": is_.FINISHED,
+        "terminal": run["terminal"],
+        "token": run["token"],
+        "started_sequence": fact.sequence,
+        "started_at_ms": run["started_at_ms"],
+        "changed_at_ms": run["changed_at_ms"],
+        "steps": 0,
+        "calls": 0,
+        "input_tokens": 0,
+        "output_tokens": 0,
+    }
+    return Put(RUNS, row)
+
+
+def _old_admission(fact: Fact, index: Index, admission: Mapping[str, Any]) -> Iterator[RowChange]:
+    """An input that began a run is known by its dedupe key, so that delivered again it does not begin another."""
+    if admission.get("run_id") is None:
+        return
+    admission_id, dedupe = admission["admission_id"], admission.get("dedupe")
+    key = message = None
+    if isinstance(dedupe, str):
+        key = key_index(index, dedupe, fact.stream_id)
+        if "message" in admission:
+            message = message_index(index, admission_id, admission["message"])
+        row = {"tenant": fact.tenant, "key_index": key, "admission_id": admission_id}
+        yield Put(ADMISSION_KEYS, {**row, "stream_id": fact.stream_id})
+    values: dict[str, CellSource] = {
+        "admission_id": admission_id,
+        "stream_id": fact.stream_id,
+        "state": is_.STARTED,
+        "run_id": admission["run_id"],
+        "key_index": key,
+        "message_index": message,
+        "sequence": fact.sequence,
+    }
+    yield Put(ADMISSIONS, values)
+
+
+def _listed(content: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    value = content.get(name)
+    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
+
+
+def _told(content: Mapping[str, Any], name: str) -> str:
+    value = content.get(name)
+    return value if isinstance(value, str) else ""
 
 
 def _accepted(fact: Fact, index: Index) -> list[RowChange]:
@@ -305,6 +390,7 @@ FEATURE = Feature(
             "run.suspended",
             "run.resumed",
             "run.finished",
+            BASELINE,
         }
     ),
     rows,

@@ -106,6 +106,8 @@ def evolve(
         return replace(
             state, opened=True, while_running=data["while_running"], while_suspended=data["while_suspended"]
         )
+    if event_type == "runtime.baseline":
+        return replace(state, opened=True)
     return replace(state, closed=True) if event_type == "conversation.closed" else state
 
 

@@ -13,11 +13,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from counterfoil.adapters.sqlite.connect import close_quietly, connect
+from counterfoil.adapters.sqlite.faults import translated
+from counterfoil.adapters.sqlite.heads import HeadCache
+from counterfoil.adapters.sqlite.plan import Job
+from counterfoil.adapters.sqlite.runtime_store import (
+    RUNTIME_SCHEMA,
+    RuntimeStore,
+    check_runtime_store,
+    drop_runtime_store,
+)
 from counterfoil.adapters.sqlite.schema import APPLICATION_ID, INDEXES, SCHEMA, TABLES, TRIGGERS
+from counterfoil.adapters.sqlite.transaction import WriteTransaction
 from counterfoil.errors import LedgerNotFound, SchemaTooNew, SchemaUnknown
-
-RUNTIME_SCHEMA: Final = 1
-"""The normalized runtime store of ADR 0175, which had no event ledger."""
+from counterfoil.store.takeover import Takeover
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,24 +44,77 @@ def _make_schema_2(connection: sqlite3.Connection) -> None:
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
 
 
+HEADER_BYTES: Final = 100
+APPLICATION_AT: Final = 68
+"""Where SQLite keeps the application id in a file's first page."""
+
 FROM_NOTHING: Final = Migration(SCHEMA, "make schema 2 in an empty database", _make_schema_2)
 MIGRATIONS: Final[Mapping[int, Migration]] = {}
-"""Steps by the schema they start from. Schema 2 is the first with a ledger, so there is none yet."""
+"""Steps by the schema they start from, of those that need nothing but the file.
+
+Schema 2 is the first with a ledger; the step to it from schema 1 needs keys, so each that opens makes it anew:
+:func:`taking_over`.
+"""
 
 
-def ensure_schema(connection: sqlite3.Connection, path: Path, *, create: bool, ledger_id: str | None) -> None:
+def taking_over(takeover: Takeover, path: Path, now_ms: Callable[[], int]) -> Migration:
+    """The step from the runtime store to schema 2: every old conversation becomes a stream, and the old tables go."""
+
+    def apply(connection: sqlite3.Connection) -> None:
+        check_runtime_store(connection, path)
+        _make_schema_2(connection)
+        connection.execute("INSERT INTO meta (name, value) VALUES ('ledger_id', ?)", (takeover.ledger_id,))
+        now = now_ms()
+        transaction = WriteTransaction(connection, connection.cursor(), HeadCache(), now)
+        for stream in takeover.streams(RuntimeStore(connection), now):
+            transaction.place(Job((stream,)))
+            transaction.flush()
+        transaction.finish()
+        drop_runtime_store(connection)
+        # A build before the ledger looks at this number alone, and must not take the file for its own.
+        connection.execute(f"PRAGMA user_version = {SCHEMA}")
+
+    return Migration(SCHEMA, "take over the runtime store of schema 1", apply)
+
+
+def ensure_schema(
+    connection: sqlite3.Connection,
+    path: Path,
+    *,
+    create: bool,
+    ledger_id: str | None,
+    steps: Mapping[int, Migration] | None = None,
+) -> None:
     """Bring the database to this build's schema, each step in one transaction; the caller holds the turn.
+
+    ``steps`` are those to take, by the schema they start from; ``MIGRATIONS`` if none are given.
 
     Raises ``SchemaTooNew`` or ``SchemaUnknown``; ``LedgerNotFound`` for an empty database unless ``create``.
     """
     if create and ledger_id is not None and is_empty(connection):
         _step(connection, FROM_NOTHING, {"ledger_id": ledger_id})
-    number = check_schema(connection, path, steps=MIGRATIONS)
+    steps = MIGRATIONS if steps is None else steps
+    number = check_schema(connection, path, steps=steps)
     while number != SCHEMA:
-        step = MIGRATIONS[number]
+        step = steps[number]
         _step(connection, step, {})
         number = step.number
     _restore_guards(connection)
+
+
+def says_runtime_store(path: Path) -> bool:
+    """Whether the file says that it is a runtime store of schema 1; a ledger says otherwise in its first page."""
+    with path.open("rb") as file:
+        first = file.read(HEADER_BYTES)
+    if len(first) < HEADER_BYTES or first[APPLICATION_AT : APPLICATION_AT + 4] == APPLICATION_ID.to_bytes(4):
+        return False
+    with translated(path, "open"):
+        connection = connect(path, "ro", 5.0)
+        try:
+            number = connection.execute("PRAGMA user_version").fetchone()[0]
+            return number == RUNTIME_SCHEMA and "meta" not in _objects(connection)
+        finally:
+            close_quietly(connection)
 
 
 def check_schema(
@@ -75,12 +137,13 @@ def check_schema(
         )
     if number < SCHEMA and number not in (steps or {}):
         raise SchemaUnknown(
-            f"{path} has schema {number}, the older runtime store without a ledger; "
-            "this version cannot take it over",
-            hint="keep the file; a later version brings the migration from schema 1",
+            f"{path} has schema {number}, the older runtime store without a ledger",
+            hint="open it for writing, or run `counterfoil migrate`: it is taken over in one transaction",
             path=str(path),
             schema=number,
         )
+    if number == RUNTIME_SCHEMA and "meta" not in present:
+        check_runtime_store(connection, path)
     missing = sorted(set(TABLES) - present)
     if number == SCHEMA and missing:
         raise SchemaUnknown(
@@ -131,6 +194,8 @@ def _has_columns(connection: sqlite3.Connection, table: str) -> bool:
 
 
 def _step(connection: sqlite3.Connection, migration: Migration, values: Mapping[str, str]) -> None:
+    # What a migration leaves behind was somebody's words: freed pages are overwritten.
+    connection.execute("PRAGMA secure_delete = ON")
     connection.execute("BEGIN IMMEDIATE")
     try:
         migration.apply(connection)

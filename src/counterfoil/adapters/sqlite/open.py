@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -21,13 +21,23 @@ from counterfoil.adapters.filesystem.turn import FileTurn
 from counterfoil.adapters.sqlite.connect import check_library, close_quietly, connect
 from counterfoil.adapters.sqlite.engine import Engine
 from counterfoil.adapters.sqlite.faults import translated
-from counterfoil.adapters.sqlite.migrate import MIGRATIONS, check_schema, ensure_schema, is_empty, read_meta
+from counterfoil.adapters.sqlite.migrate import (
+    MIGRATIONS,
+    Migration,
+    check_schema,
+    ensure_schema,
+    is_empty,
+    read_meta,
+    taking_over,
+)
 from counterfoil.adapters.sqlite.plan import Job
 from counterfoil.adapters.sqlite.readers import Readers
+from counterfoil.adapters.sqlite.runtime_store import RUNTIME_SCHEMA
 from counterfoil.adapters.sqlite.store import SqliteStore
 from counterfoil.adapters.sqlite.tables import RowTables
 from counterfoil.errors import LedgerNotFound, SchemaUnknown
 from counterfoil.store.rows import TableSpec
+from counterfoil.store.takeover import Takeover
 from counterfoil.store.unit import Outcome
 from counterfoil.store.writer import WAIT_S, GroupWriter
 
@@ -44,10 +54,12 @@ def open_sqlite(
     clock: Clock | None = None,
     busy_s: float = WAIT_S,
     mounts: MountTable = read_mounts,
+    takeover: Takeover | None = None,
 ) -> SqliteStore:
     """Open the ledger in ``directory``; with ``create`` and ``ledger_id`` make it when it is not there.
 
-    ``busy_s`` is how long any call waits for other processes. ``mounts`` gives the mount table. Raises
+    ``busy_s`` is how long any call waits for other processes. ``mounts`` gives the mount table. ``takeover`` makes the
+    streams of a runtime store of schema 1; without it such a file is refused. Raises
     ``LedgerNotFound``, ``NetworkFileSystem``, ``StoreReadOnly``, ``StoreFull``, ``SchemaTooNew``,
     ``SchemaUnknown``, ``StoreCorrupt`` or ``StoreBusy``; nothing is left half made.
     """
@@ -64,7 +76,13 @@ def open_sqlite(
     check_place(directory, write=True, mounts=mounts)
     if not create and not path.exists():
         raise LedgerNotFound(f"there is no ledger in {directory}", path=str(directory))
-    return _open_writing(directory, path, RowTables(tables), now_ms, busy_s, ledger_id if create else None)
+    steps = (
+        MIGRATIONS
+        if takeover is None
+        else {**MIGRATIONS, RUNTIME_SCHEMA: taking_over(takeover, path, now_ms)}
+    )
+    wanted = ledger_id if create else None
+    return _open_writing(directory, path, RowTables(tables), now_ms, busy_s, wanted, steps)
 
 
 def _open_writing(
@@ -74,15 +92,16 @@ def _open_writing(
     now_ms: Callable[[], int],
     busy_s: float,
     ledger_id: str | None,
+    steps: Mapping[int, Migration],
 ) -> SqliteStore:
     if path.exists():
-        _refuse_foreign(path, busy_s)
+        _refuse_foreign(path, busy_s, steps)
     turn = FileTurn(directory)
     engine = Engine(path, tables, now_ms, busy_s)
     writer: GroupWriter[Job] = GroupWriter(engine, turn, wait_s=busy_s)
     try:
         # In the writer's queue, so that two processes that open at once make the schema one after the other.
-        stored = writer.call(lambda: _prepare(engine, path, tables, ledger_id, busy_s)).result()
+        stored = writer.call(lambda: _prepare(engine, path, tables, ledger_id, busy_s, steps)).result()
     except BaseException:
         writer.close()
         engine.drop()
@@ -100,7 +119,14 @@ def _open_writing(
     )
 
 
-def _prepare(engine: Engine, path: Path, tables: RowTables, ledger_id: str | None, busy_s: float) -> str:
+def _prepare(
+    engine: Engine,
+    path: Path,
+    tables: RowTables,
+    ledger_id: str | None,
+    busy_s: float,
+    steps: Mapping[int, Migration],
+) -> str:
     """Make or check the schema and the row tables; the ledger's id."""
     if not path.exists():
         if ledger_id is None:
@@ -108,30 +134,30 @@ def _prepare(engine: Engine, path: Path, tables: RowTables, ledger_id: str | Non
         _make_file(path, busy_s)
     with translated(path, "open"):
         connection = engine.open()
-        ensure_schema(connection, path, create=ledger_id is not None, ledger_id=ledger_id)
+        ensure_schema(connection, path, create=ledger_id is not None, ledger_id=ledger_id, steps=steps)
         if tables.missing(connection):
             _make_tables(connection, tables)
         tables.load(connection)
         return _ledger_id(connection, path)
 
 
-def _refuse_foreign(path: Path, busy_s: float) -> None:
+def _refuse_foreign(path: Path, busy_s: float, steps: Mapping[int, Migration]) -> None:
     """Look before anything is changed: a database that is no ledger of ours is left exactly as it is."""
     with translated(path, "open"):
         try:
-            _look(path, "ro", busy_s)
+            _look(path, "ro", busy_s, steps)
         except sqlite3.OperationalError as error:
             if getattr(error, "sqlite_errorcode", None) != sqlite3.SQLITE_READONLY_ROLLBACK:
                 raise
             # Its creation was killed before the file had a log; what it had begun is rolled back by looking.
-            _look(path, "rw", busy_s)
+            _look(path, "rw", busy_s, steps)
 
 
-def _look(path: Path, mode: str, busy_s: float) -> None:
+def _look(path: Path, mode: str, busy_s: float, steps: Mapping[int, Migration]) -> None:
     connection = connect(path, mode, busy_s)
     try:
         if not is_empty(connection):
-            check_schema(connection, path, steps=MIGRATIONS)
+            check_schema(connection, path, steps=steps)
     finally:
         close_quietly(connection)
 

@@ -175,7 +175,9 @@ class _Tail:
         if stream_id not in self._names:
             first = event if event.sequence == 1 else next(self._ledger.events(stream_id, limit=1), event)
             name = (
-                (first.content_or_none() or {}).get("name") if first.type == "conversation.opened" else None
+                (first.content_or_none() or {}).get("name")
+                if first.type in {"conversation.opened", "runtime.baseline"}
+                else None
             )
             self._names[stream_id] = marked(name) if isinstance(name, str) else f"…{stream_id[-8:]}"
         return self._names[stream_id]
