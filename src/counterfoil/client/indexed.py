@@ -57,9 +57,17 @@ def taken(ports: LedgerPorts, stored: StoredEvent) -> Taken | None:
 
 
 def parts_of(
-    ports: LedgerPorts, stored: StoredEvent, header: Header, classes: frozenset[str] = CLASSES
+    ports: LedgerPorts,
+    stored: StoredEvent,
+    header: Header,
+    classes: frozenset[str] = CLASSES,
+    *,
+    shown: bool = False,
 ) -> Iterator[Part]:
-    """The parts of these classes that may be searched, one at a time; those that are erased are passed over."""
+    """The parts of these classes that may be searched, one at a time; those that are erased are passed over.
+
+    ``shown``: somebody will see them, so whoever decides about artifacts is asked.
+    """
     usual = ports.registry.default_class(header.event_type)
     for number, reference in enumerate(header.content):
         if (reference.klass or usual) not in classes & CLASSES:
@@ -70,7 +78,7 @@ def parts_of(
         if value is None:
             yield Part(number, reference.key, None)
             continue
-        back = _Back(ports, header)
+        back = _Back(ports, header, shown=shown)
         content = back.whole(value)
         yield Part(number, reference.key, content, back.cut)
         if back.unread:
@@ -89,10 +97,11 @@ def _is_ours(ports: LedgerPorts, stream_id: str) -> bool:
 class _Back:
     """Puts values back that moved to artifacts, as far as they are JSON and not too large together."""
 
-    def __init__(self, ports: LedgerPorts, header: Header) -> None:
+    def __init__(self, ports: LedgerPorts, header: Header, *, shown: bool) -> None:
         self._ports = ports
         self._members = {member["sha256"]: member for member in header.artifact_refs}
         self._stream_id = header.stream_id
+        self._get = ports.vault.read if shown else ports.vault.read_unasked
         self._room = SPILLED_BYTES_MAX
         self.cut = False
         self.unread = False
@@ -121,7 +130,7 @@ class _Back:
             if member is None:
                 raise NotFoundError("the header names no such artifact")
             key = self._ports.genesis(self._stream_id).key
-            return self.whole(decode(self._ports.vault.read(reference_of(member, key))))
+            return self.whole(decode(self._get(reference_of(member, key))))
         except (AccessError, IntegrityError, NotFoundError, InputError):
             self.unread = True
             return None

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from counterfoil.abc import ArtifactStore, Authorizer, Clock, Host, Ids, KeyProvider, Policy
 from counterfoil.client import reading, rebuilding
-from counterfoil.client.access import Accessing
 from counterfoil.client.admitting import Admitting
 from counterfoil.client.approving import Approving
 from counterfoil.client.archiving import Archiving
@@ -136,7 +135,6 @@ def open(
 
 class Ledger(
     Admitting,
-    Accessing,
     Approving,
     Archiving,
     Budgeting,

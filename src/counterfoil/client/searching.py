@@ -7,12 +7,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-from counterfoil.abc.authorizer import Actor, Authorizer
-from counterfoil.access.embedded import EmbeddedAuthorizer
+from counterfoil.abc.authorizer import Actor
 from counterfoil.access.session import DEFAULT_CEILING
 from counterfoil.client import reading
-from counterfoil.client.access import Access
-from counterfoil.client.handle import Handle
+from counterfoil.client.access import Accessing
 from counterfoil.client.indexed import parts_of, taken
 from counterfoil.client.place import MEMORY
 from counterfoil.core.event_types import CLASSES as ORDERED
@@ -42,10 +40,9 @@ SearchPlace = Literal["on", "off"] | Path
 """``on``: in the ledger's directory, or in the home directory for a ledger on a server; a path; or ``off``."""
 
 
-class Searching(Handle):
+class Searching(Accessing):
     """Finding events by what was said in them."""
 
-    authorizer: Authorizer | None = None
     search_place: SearchPlace = "on"
     _index: Index | None = None
 
@@ -205,9 +202,8 @@ class Searching(Handle):
                 )
             return up_to(classification or "personal")
         ceiling = classification or DEFAULT_CEILING
-        access = Access(self, self.authorizer or EmbeddedAuthorizer())
-        request = access.request("search", actor, purpose, stream_id=stream_id, klass=ceiling)
-        access.decide(request, detail={"query": text})
+        request = self.access.request("search", actor, purpose, stream_id=stream_id, klass=ceiling)
+        self.access.decide(request, detail={"query": text})
         return up_to(ceiling)
 
     def _hit(self, place: Place, terms: list[str], classes: frozenset[str]) -> Hit | Literal["above"] | None:
@@ -228,7 +224,7 @@ class Searching(Handle):
             return None
         if (reference.klass or self.registry.default_class(event.type)) not in classes:
             return "above"
-        for part in parts_of(self.ports, page[0], event.header, classes):
+        for part in parts_of(self.ports, page[0], event.header, classes, shown=True):
             if part.number != place.part or part.content is None:
                 continue
             around = snippet(values_of(part.content, event.type), terms)
