@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from counterfoil.effects.compensation import Compensating
@@ -12,23 +12,42 @@ from counterfoil.flow.context import RunScope, step_path
 from counterfoil.flow.event import Event
 from counterfoil.flow.lanes import in_main_lane
 from counterfoil.journal.fold import json_hash
-from counterfoil.runtime.resume import Identity, Record
+from counterfoil.runtime.resume import NOTED_TYPES, Identity, Record
 
 if TYPE_CHECKING:
     from counterfoil.effects.tool import Tool
 
-ASKED_TYPES: Final = frozenset(
-    {"step.started", "step.finished", "decision.proposed", "effect.intended", "run.finished"}
-)
+ASKED_TYPES: Final = NOTED_TYPES | {
+    "step.started",
+    "step.finished",
+    "decision.proposed",
+    "effect.intended",
+    "run.finished",
+}
+
+_NOTED_KINDS: Final[Mapping[str, str]] = {
+    "admission.absorbed": "absorb",
+    "child.started": "child",
+    "compaction.recorded": "compaction",
+    "draft.checkpointed": "draft",
+    "sandbox.probed": "sandbox",
+    "state.cleared": "state",
+    "state.set": "state",
+}
+"""What the code asks for with an event that is all there is to it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One thing that a run asked for: a ``tool`` with its arguments, a ``model`` with its request, or ``code``."""
+    """One thing that a run asked for: a ``tool`` with its arguments, a ``model`` with its request, ``code``, or a note.
+
+    A note (``state``, ``compaction``, ``draft``, …) is known by its digest alone, the id of its event, and is only shown by name.
+    """
 
     kind: str
     name: str
     digest: str
+    shown: str = field(default="", compare=False)
 
 
 class Noted:
@@ -42,12 +61,12 @@ class Noted:
         scope.seat(Record, record)
         scope.seat(Compensating, calls)
 
-    def note(self, kind: str, name: str, digest: str) -> None:
+    def note(self, asked: Asked) -> None:
         """The code asks; what it asks for inside a step belongs to the step."""
         if step_path():
             return
         self.in_order = self.in_order and in_main_lane()
-        self.asked.append(Asked(kind, name, digest))
+        self.asked.append(asked)
 
 
 class _NotingRecord(Record):
@@ -58,8 +77,20 @@ class _NotingRecord(Record):
         self._noted = noted
 
     def take(self, identity: Identity) -> Event | None:
-        self._noted.note(identity.kind, identity.name, identity.memo)
+        self._noted.note(_of(identity))
         return super().take(identity)
+
+    def live(self, identity: Identity) -> None:
+        if identity.kind == "state":
+            # A slot is looked for without being taken.
+            self._noted.note(_of(identity))
+        super().live(identity)
+
+
+def _of(identity: Identity) -> Asked:
+    if identity.kind in _NOTED_KINDS.values():
+        return Asked(identity.kind, "", identity.memo, identity.name)
+    return Asked(identity.kind, identity.name, identity.memo)
 
 
 class _NotingCalls(Compensating):
@@ -72,7 +103,7 @@ class _NotingCalls(Compensating):
     def key_of(
         self, tool: Tool[..., Any], arguments: Mapping[str, Any], recorded: Mapping[str, Any]
     ) -> str | None:
-        self._noted.note("tool", tool.name, json_hash(recorded) or "")
+        self._noted.note(Asked("tool", tool.name, json_hash(recorded) or ""))
         return super().key_of(tool, arguments, recorded)
 
 
@@ -103,6 +134,8 @@ def asked_of(record: Iterable[Event]) -> Recorded:
                 inside_until = end.sequence
             elif end.data["kind"] == "code":
                 beside_until = max(beside_until, end.sequence)
+        elif event.type in NOTED_TYPES:
+            found.asked.append(_noted(event))
         elif (
             event.type in {"decision.proposed", "effect.intended"} and event.data["effect_id"] not in effects
         ):
@@ -118,6 +151,11 @@ def asked_of(record: Iterable[Event]) -> Recorded:
 def _unit(begun: Event, end: Event) -> Asked:
     name = _content(begun).get("name")
     return Asked(end.data["kind"], name if isinstance(name, str) else end.data["name"], end.data["memo"])
+
+
+def _noted(event: Event) -> Asked:
+    kind = _NOTED_KINDS.get(event.type, event.type.partition(".")[0])
+    return Asked(kind, "", event.event_id, str(event.data.get("slot") or event.data.get("sandbox") or ""))
 
 
 def _content(event: Event) -> Mapping[str, Any]:

@@ -12,6 +12,7 @@ from counterfoil.core.values import comparable
 from counterfoil.effects.past import DECIDING
 from counterfoil.flow.event import Event
 from counterfoil.journal.fold import json_hash
+from counterfoil.replay.original import calls_made_again
 
 DIFFERED_TYPES: Final = DECIDING | {
     "decision.proposed",
@@ -20,6 +21,7 @@ DIFFERED_TYPES: Final = DECIDING | {
     "provider.failed",
     "provider.requested",
     "provider.responded",
+    "retry.decided",
     "run.finished",
     "run.started",
     "step.finished",
@@ -115,8 +117,12 @@ def used_by(events: Iterable[Event]) -> dict[str, Any]:
 
 def facts_of(events: Iterable[Event], requests: Mapping[str, str]) -> Iterator[Fact]:
     """What a run did, in order. A rehearsal's answered calls are effects here like any other."""
-    reading = _Reading(requests)
-    for event in events:
+    record = list(events)
+    reading, again = _Reading(requests), calls_made_again(record)
+    for event in record:
+        if event.data.get("call_id") in again:
+            # A policy tried it again, and nobody was told: the attempt that counted stands for it.
+            continue
         found = reading.fact(event)
         if found is not None:
             yield found

@@ -90,11 +90,11 @@ class _Reading:
         asked: dict[str, str] = {}
         effects: dict[str, deque[Event]] = {}
         proposed: dict[str, tuple[str, str | None]] = {}
-        retried = _retried(events)
+        retried, again = _retried(events), calls_made_again(events)
         for event in events:
             data = event.data
             match event.type:
-                case "provider.requested":
+                case "provider.requested" if data["call_id"] not in again:
                     asked[data["call_id"]] = data["request"]
                 case "provider.responded" | "provider.failed":
                     self._answered(event, asked, ended)
@@ -131,6 +131,15 @@ def known_by(event: Event) -> tuple[str, str | None]:
     """What a proposed or intended call is told from others by: its tool, and the digest of its arguments."""
     content = event.content_or_none() or {}
     return event.data["tool"], json_hash(content.get("arguments"))
+
+
+def calls_made_again(events: Iterable[Event]) -> set[str]:
+    """Provider calls whose failure a policy tried again: nobody was told of it."""
+    return {
+        event.data["call_id"]
+        for event in events
+        if event.type == "retry.decided" and event.data["retry"] and "call_id" in event.data
+    }
 
 
 def _retried(events: Iterable[Event]) -> set[tuple[int | None, str]]:

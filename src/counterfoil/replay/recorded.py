@@ -207,7 +207,7 @@ def _said(one: Asked | None, other: Asked | None) -> str:
 
 
 def _side(asked: Asked | None) -> Side | None:
-    return None if asked is None else Side(asked.kind, asked.name, asked.digest)
+    return None if asked is None else Side(asked.kind, asked.name or asked.shown, asked.digest)
 
 
 def _by_name(asked: Asked) -> tuple[str, str, str]:

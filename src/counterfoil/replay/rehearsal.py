@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final, Literal, cast
+from itertools import chain
+from typing import Any, Final, Literal
 
 from counterfoil.core import canonical
 from counterfoil.core.values import comparable, from_json, to_json
@@ -24,14 +25,16 @@ from counterfoil.flow.requests import Flow
 from counterfoil.replay.difference import RunDifference
 from counterfoil.replay.original import Missing, Original
 from counterfoil.runtime.block import RunHost
+from counterfoil.runtime.chunks import recorded_chunks
 from counterfoil.runtime.inputs import STEP_NAME
-from counterfoil.runtime.model import Model, Request, Response, response_from_json
+from counterfoil.runtime.model import Model, Request, Response, StreamingModel, response_from_json
 from counterfoil.runtime.outcome import error_content, error_of
 from counterfoil.runtime.recording import record
 from counterfoil.runtime.resume import identify
 from counterfoil.runtime.run import Run
 from counterfoil.runtime.spec import RunSpec
 from counterfoil.runtime.step import attempted, begin, finish, is_async, started_draft
+from counterfoil.runtime.streaming import AsyncStream, Stream
 
 Steps = Literal["run", "block"]
 
@@ -81,31 +84,31 @@ class Understudy:
 
     # ---- models ----
 
-    def ask(self, model: Model) -> Model:
-        """The model to ask in place of this one."""
+    def ask(self, model: Any, *, streams: bool = False) -> Any:
+        """The model to ask in place of this one; ``streams``: its answer is read as a stream."""
         if self.model is not None:
             self.counts.answers_live += 1
             return self.model
-        return cast("Model", (_AsyncRecordedModel if is_async(model) else _RecordedModel)(self, model))
+        kind = _AsyncRecordedModel if is_async(model) else _RecordedModel
+        return kind(self, model, streams=streams)
 
     def renamed(self, given: dict[str, Any]) -> dict[str, Any]:
         """What ``ask`` was given; another model goes by its own name and not by the one that the code gives its model."""
         return given if self.model is None else {**given, "name": None}
 
-    def answer(self, request: Request) -> Response | None:
-        """The recorded answer to this request, None if there is none. Raises the recorded failure."""
+    def answer(self, request: Request, *, streams: bool) -> Any:
+        """The recorded answer to this request, None if there is none; a recorded failure is raised."""
         with self._lock:
             event = self.original.model(request.body)
             self.counts.answers_recorded += event is not None
             self.counts.answers_live += event is None
         if event is None:
             return None
+        content = event.content
         if event.type == "provider.failed":
-            message = event.content.get("message", "")
-            raise error_of({"class": event.data["error_class"], "message": message, "arguments": [message]})
-        recorded = response_from_json(event.content.get("body", {}))
-        return replace(
-            recorded,
+            return _failed_again(event, content, streams=streams)
+        response = replace(
+            response_from_json(content.get("body", {})),
             provider=RECORDED,
             input_tokens=0,
             output_tokens=0,
@@ -114,6 +117,9 @@ class Understudy:
             cost=None,
             currency=None,
         )
+        if streams and "chunks" in content:
+            return chain(recorded_chunks(response.text, content["chunks"]), (response,))
+        return response
 
     # ---- steps ----
 
@@ -209,6 +215,21 @@ def _simulated(found: Event | Missing, error: Exception | None = None) -> dict[s
     }
 
 
+def _failed_again(event: Event, content: Mapping[str, Any], *, streams: bool) -> Iterator[Any]:
+    """Raises the failure, after what was delivered of a stream before."""
+    message = content.get("message", "")
+    failure = error_of({"class": event.data["error_class"], "message": message, "arguments": [message]})
+    partly = content.get("partial")
+    if not streams or not isinstance(partly, Mapping):
+        raise failure
+    return _broken_off(recorded_chunks(str(partly.get("text", "")), partly.get("chunks")), failure)
+
+
+def _broken_off(chunks: Iterator[Any], failure: Exception) -> Iterator[Any]:
+    yield from chunks
+    raise failure
+
+
 def _recorded_step(event: Event, *_: Any, **__: Any) -> Any:
     content = event.content
     if event.data["outcome"] == "error":
@@ -219,9 +240,11 @@ def _recorded_step(event: Event, *_: Any, **__: Any) -> Any:
 class _StandInModel:
     """Looks like the model it stands in for, as far as a request names it."""
 
-    def __init__(self, understudy: Understudy, model: Model) -> None:
+    def __init__(self, understudy: Understudy, model: Any, *, streams: bool) -> None:
         self._understudy = understudy
-        self._model: Any = model
+        self._model = model
+        self._streams = streams
+        self.retry: Any = getattr(model, "retry", None)
         for attribute in ("model", "name", "provider"):
             found = getattr(model, attribute, None)
             if isinstance(found, str) and found:
@@ -233,13 +256,13 @@ class _StandInModel:
 
 class _RecordedModel(_StandInModel):
     def __call__(self, request: Request) -> Any:
-        answer = self._understudy.answer(request)
+        answer = self._understudy.answer(request, streams=self._streams)
         return self._model(request) if answer is None else answer
 
 
 class _AsyncRecordedModel(_StandInModel):
     async def __call__(self, request: Request) -> Any:
-        answer = self._understudy.answer(request)
+        answer = self._understudy.answer(request, streams=self._streams)
         return (await self._model(request)) if answer is None else answer
 
 
@@ -261,6 +284,16 @@ class RehearsalRun(Run):
     async def aask(self, model: Model, messages: Sequence[Any] | str, **given: Any) -> Response:
         """See :meth:`Run.aask`."""
         return await super().aask(self.understudy.ask(model), messages, **self.understudy.renamed(given))
+
+    def stream(self, model: StreamingModel, messages: Sequence[Any] | str, **given: Any) -> Stream:
+        """See :meth:`Run.stream`."""
+        asked = self.understudy.ask(model, streams=True)
+        return super().stream(asked, messages, **self.understudy.renamed(given))
+
+    def astream(self, model: StreamingModel, messages: Sequence[Any] | str, **given: Any) -> AsyncStream:
+        """See :meth:`Run.astream`."""
+        asked = self.understudy.ask(model, streams=True)
+        return super().astream(asked, messages, **self.understudy.renamed(given))
 
     def step(self, name: str, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """See :meth:`Run.step`."""

@@ -55,7 +55,9 @@ def _check_verifies(ledger: Ledger) -> None:
 def _by_effect(ledger: Ledger, stream_id: str) -> dict[str, list[Event]]:
     found: dict[str, list[Event]] = defaultdict(list)
     for event in ledger.events(stream_id, types=_ABOUT_EFFECTS):
-        found[event.data["effect_id"]].append(event)
+        if "effect_id" in event.data:
+            # A provider's call that is tried again is about no effect.
+            found[event.data["effect_id"]].append(event)
     return found
 
 

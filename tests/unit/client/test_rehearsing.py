@@ -355,6 +355,95 @@ def test_an_answer_from_the_record_is_marked_and_uses_nothing():
     assert (done.difference.left_used["cost"], done.difference.right_used.get("cost")) == ("0.02", None)
 
 
+class Streaming:
+    """A model that streams; its stream breaks off the first time where it is told to."""
+
+    name, provider = "stream-1", "acme"
+
+    def __init__(self, *, breaks=False, asynchronous=False):
+        self.breaks, self.asynchronous, self.asked = breaks, asynchronous, 0
+
+    def __call__(self, request):
+        self.asked += 1
+        return self.later() if self.asynchronous else self.now()
+
+    def now(self):
+        yield "On "
+        if self.breaks:
+            raise ConnectionError("broken off")
+        yield {"text": "its way."}
+        yield counterfoil.Response(finish="end_turn", input_tokens=9, output_tokens=3)
+
+    async def later(self):
+        for chunk in self.now():
+            yield chunk
+
+
+@pytest.mark.parametrize("breaks", [False, True], ids=["whole", "broken off"])
+@BOTH
+def test_a_stream_is_given_again_chunk_by_chunk(asynchronous, breaks):
+    shop = Shop()
+    model = Streaming(breaks=breaks, asynchronous=asynchronous)
+    seen = []
+
+    def sync(run):
+        try:
+            with run.stream(model, run.message) as stream:
+                seen.append(list(stream))
+        except counterfoil.errors.ModelFailed as failed:
+            seen.append(failed.error_class)
+        run.finish("done")
+
+    async def later(run):
+        try:
+            async with run.astream(model, run.message) as stream:
+                seen.append([chunk async for chunk in stream])
+        except counterfoil.errors.ModelFailed as failed:
+            seen.append(failed.error_class)
+        run.finish("done")
+
+    agent = counterfoil.agent("streamer")(later if asynchronous else sync)
+
+    async def live():
+        async with shop.ledger.run("streamer", conversation="case", message="m") as run:
+            await agent(run)
+        return run.id
+
+    if asynchronous:
+        run_id = asyncio.run(live())
+    else:
+        with shop.ledger.run("streamer", conversation="case", message="m") as run:
+            agent(run)
+        run_id = run.id
+    done = shop.rehearse(run_id)
+    assert (model.asked, seen[1]) == (1, seen[0])
+    assert (done.counts.answers_recorded, done.difference.same) == (1, True)
+    assert shop.ledger.replay(run_id).same
+
+
+def test_a_failure_that_the_models_policy_tried_again_costs_a_rehearsal_no_pause():
+    shop = Shop()
+    tried = []
+
+    def flaky(request):
+        tried.append(1)
+        if len(tried) == 1:
+            raise ConnectionError("down")
+        return "up"
+
+    @counterfoil.agent("patient")
+    def patient(run):
+        retry = counterfoil.effects.Retry(attempts=3, first_delay_s=20, jitter=0, on=ConnectionError)
+        run.finish(run.ask(flaky, "m", name="small-1", retry=retry).text)
+
+    with shop.ledger.run("patient", conversation="case", message="m") as run:
+        patient(run)
+    began_ms = shop.world.clock.now_ms()
+    done = shop.rehearse(run.id)
+    assert shop.world.clock.now_ms() - began_ms < 20_000
+    assert (len(tried), done.counts.answers_recorded, done.difference.same) == (2, 1, True)
+
+
 def test_outcomes_without_success_are_raised_again():
     shop = Shop()
 

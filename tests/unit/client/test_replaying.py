@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 
@@ -196,3 +197,61 @@ def test_an_agent_that_is_not_registered_is_a_typed_error_with_the_way_out():
         shop.ledger.replay(run_id)
     assert raised.value.agent == "clerk"
     assert "counterfoil.agent" in raised.value.hint
+
+
+def everything(shop):
+    """Code that does all that a run offers, save effects."""
+
+    def code(run):
+        run.ask(shop.model, str(run.message), name="acme-1")
+        run.state["plan"] = ["look", "refund"]
+        plan = run.state.get("plan")
+        del run.state["plan"]
+        run.record("shop.noted", {"of": "note"}, ignorable=True)
+        run.guard("tone", "pass")
+        run.verify("urls", ok=True, found=0)
+        run.compact(from_sequence=1, to_sequence=2, summary="begun")
+        run.checkpoint_draft("so far", chunks=1)
+        probed = run.probe()
+        kept = run.artifact(b"z" * 10_000, name="scan.pdf")
+        inputs = run.inputs()
+        run.finish([plan, str(probed), str(kept.sha256), inputs])
+
+    return code
+
+
+def test_whatever_else_a_run_does_is_replayed_from_its_record():
+    shop = Counter()
+    run_id = shop.run(15, everything(shop))
+    assert shop.ledger.run_row(run_id)["terminal"] == "success"
+    asked = []
+    shop.ledger.host = replace(shop.ledger.host, sandbox=asked.append)
+    assert shop.replay(run_id).same
+    assert asked == []
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        lambda run: run.state.set("other", 1),
+        lambda run: run.record("shop.noted", {"of": "another"}, ignorable=True),
+        lambda run: run.verify("more", ok=True),
+        lambda run: run.compact(from_sequence=1, to_sequence=1, summary="more"),
+        lambda run: run.checkpoint_draft("more", chunks=2),
+        lambda run: run.probe("other"),
+        lambda run: run.artifact(b"more"),
+        lambda run: run.step("more", len, "more"),
+    ],
+    ids=["state", "fact", "check", "compaction", "draft", "probe", "artifact", "step"],
+)
+def test_one_thing_more_of_any_kind_is_stopped_before_it_is_done(more):
+    shop = Counter()
+    code = everything(shop)
+    run_id = shop.run(15, code)
+
+    def longer(run):
+        more(run)
+        code(run)
+
+    shop.code = longer
+    assert not shop.replay(run_id).same
