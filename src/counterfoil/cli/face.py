@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from counterfoil.abc import Clock
+from counterfoil.access.session import DEFAULT_CEILING
 from counterfoil.cli.exits import Failure
 from counterfoil.cli.render.failure import failure_lines
 from counterfoil.cli.render.line import Line
 from counterfoil.cli.streams import OutputFailed, printing, silence
 from counterfoil.client.clock import SystemClock
 from counterfoil.client.config import Config, find_config
+from counterfoil.errors import AccessRefused
 
 if TYPE_CHECKING:
     from counterfoil.client.ledger import Ledger
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
 WIDTH_MIN: Final = 40
 WIDTH_PIPE: Final = 100
 """Columns where there is no terminal to ask."""
+
+DEMANDED: Final = "the configuration demands who reads, and what for: --as NAME --purpose TEXT"
+"""Why content is withheld where counterfoil.toml has a table ``access`` and nobody said who they are."""
 
 LEDGER_VARIABLE: Final = "COUNTERFOIL_LEDGER"
 DEFAULT_LEDGER: Final = "./ledger"
@@ -44,6 +49,9 @@ class Face:
     tenant: str | None = None
     as_json: bool = False
     color: bool | None = None
+    reader: str | None = None
+    purpose: str | None = None
+    ceiling: str = DEFAULT_CEILING
     _config: Config | None = None
 
     # ---- what to work on ----
@@ -65,6 +73,42 @@ class Face:
         """The clock that ages and waits are told by."""
         return self.clock.now_ms()
 
+    def shows(self) -> Ledger:
+        """As :meth:`open` for reading, for a command that shows content: on record where that is asked for."""
+        ledger = self.open(write=self.reader is not None)
+        try:
+            self.begin(ledger)
+        except BaseException:
+            ledger.close()
+            raise
+        return ledger
+
+    def begin(self, ledger: Ledger, stream_id: str | None = None, event_id: str | None = None) -> None:
+        """Begin the read session of ``--as`` and ``--purpose``, which lasts as long as the command.
+
+        Without them nothing is recorded, and content is *withheld* where the configuration demands them. Raises
+        AccessRefused, which is on record, and what recording the decision raises.
+        """
+        ledger.ports.session, ledger.ports.withheld = None, ""
+        if self.reader is None:
+            guarding = self.config.access
+            ledger.ports.withheld = DEMANDED if guarding is not None and guarding.required else ""
+            return
+        reading = ledger.reading(
+            stream_id,
+            actor=self.reader,
+            purpose=self.purpose or "",
+            classification=self.ceiling,
+            event_id=event_id,
+        )
+        ledger.ports.session = reading.__enter__().session
+
+    def demand(self, actor: str | None) -> None:
+        """Refuse a command that shows content by itself, where the configuration demands to know who asks."""
+        guarding = self.config.access
+        if actor is None and guarding is not None and guarding.required:
+            raise AccessRefused(DEMANDED, rule="access-required")
+
     def open(
         self, *, write: bool = False, create: bool = False, migration: Migration | None = None
     ) -> Ledger:
@@ -77,6 +121,7 @@ class Face:
             tenant=tenant,
             create=create,
             read_only=not write and not create,
+            authorizer=None if self.config.access is None else self.config.access.authorizer,
             artifacts=self.config.artifacts,
             turns=self.config.turns,
             search="off",  # a damaged index hides nothing from commands that do not search

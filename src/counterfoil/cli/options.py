@@ -8,7 +8,9 @@ from typing import Any, TypeVar
 
 import click
 
+from counterfoil.access.session import DEFAULT_CEILING
 from counterfoil.cli.face import Face
+from counterfoil.core.event_types import CLASSES
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -30,6 +32,34 @@ def face_options(*, ledger: bool) -> Callable[[F], F]:
         return decorated
 
     return decorate
+
+
+def reading_options(function: F) -> F:
+    """Adds ``--as``, ``--purpose`` and ``--class``: who is shown content, what for, and up to which class."""
+    found: Any = _read(function)
+    told = "The highest class of content to show."
+    found = click.option(
+        "--class", "ceiling", type=click.Choice(CLASSES), default=DEFAULT_CEILING, help=told
+    )(found)
+    found = click.option("--purpose", metavar="TEXT", help="What for; goes with --as.")(found)
+    told = "Who reads: the decision to show content is recorded first."
+    decorated: F = click.option("--as", "reader", metavar="NAME", help=told)(found)
+    return decorated
+
+
+def _read(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function without the options of reading, which go to the face."""
+
+    @wraps(function)
+    def call(*args: Any, **options: Any) -> Any:
+        face = click.get_current_context().ensure_object(Face)
+        face.reader, face.purpose = options.pop("reader"), options.pop("purpose")
+        face.ceiling = options.pop("ceiling")
+        if (face.reader is None) is not (face.purpose is None):
+            raise click.UsageError("--as and --purpose are given together")
+        return function(*args, **options)
+
+    return call
 
 
 def _kept(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from counterfoil.client.guarding import Guarding, guarding_of
 from counterfoil.errors import ConfigInvalid, FileMissing
 
 FILE_NAME: Final = "counterfoil.toml"
@@ -22,7 +23,7 @@ class Config:
 
     A relative ``ledger`` or ``artifacts`` is relative to the file. ``app`` is a module name such as ``shop.agents``.
     ``artifacts`` is the directory where artifacts lie, if not in the ledger's own. With ``turns`` commands that write
-    keep the heads of turns (``turn.committed``).
+    keep the heads of turns (``turn.committed``). ``access`` says who may be shown content.
     """
 
     path: Path | None = None
@@ -31,6 +32,7 @@ class Config:
     tenant: str = "default"
     artifacts: str | None = None
     turns: bool = False
+    access: Guarding | None = None
 
 
 def find_config(start: Path | None = None) -> Config:
@@ -52,6 +54,7 @@ def read_config(path: Path) -> Config:
         members = tomllib.loads(text.decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigInvalid(f"{path} is not TOML: {error}", path=str(path)) from error
+    access = members.pop("access", None)
     _check(path, members)
     ledger = members.get("ledger")
     if ledger is not None and "://" not in ledger:
@@ -60,7 +63,8 @@ def read_config(path: Path) -> Config:
     if artifacts is not None:
         artifacts = str(path.parent / Path(artifacts).expanduser())
     tenant, turns = members.get("tenant", "default"), members.get("turns", False)
-    return Config(path, ledger, members.get("app"), tenant, artifacts, turns)
+    guarding = None if access is None else guarding_of(access, str(path))
+    return Config(path, ledger, members.get("app"), tenant, artifacts, turns, guarding)
 
 
 def load_app(config: Config) -> str | None:
@@ -108,7 +112,7 @@ def _check(path: Path, members: dict[str, Any]) -> None:
         if name not in _MEMBERS:
             raise ConfigInvalid(
                 f"{path} has a member {name} that this version does not know",
-                hint=f"it knows {', '.join(sorted(_MEMBERS))}",
+                hint=f"it knows {', '.join(sorted([*_MEMBERS, 'access']))}",
                 member=name,
             )
         if _MEMBERS[name] is bool:

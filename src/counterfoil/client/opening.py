@@ -82,6 +82,8 @@ def _restore(
 def _shown_part(
     ports: LedgerPorts, stored: StoredEvent, header: Header, number: int, session: Session | None
 ) -> tuple[ContentState, Mapping[str, Any] | None, str]:
+    if session is None and ports.withheld:
+        return "withheld", None, ports.withheld
     if session is not None:
         klass = header.content[number].klass or ports.registry.default_class(header.event_type)
         why = session.withholds(stored.stream_id, header.stream_sequence, header.event_id, klass)

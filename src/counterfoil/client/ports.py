@@ -25,6 +25,7 @@ from counterfoil.core.forms import time_ms
 from counterfoil.core.genesis import ContentMode, Genesis, make_genesis, parse_genesis
 from counterfoil.core.keyed import KeyMaterial
 from counterfoil.errors import (
+    AccessRefused,
     AppendTimeout,
     CounterfoilError,
     InvalidForm,
@@ -84,7 +85,11 @@ GENESES_KEPT_MAX = 4096
 
 
 class LedgerPorts:
-    """Implements :class:`counterfoil.flow.ports.Ports` over a store and a keyring. Thread-safe."""
+    """Implements :class:`counterfoil.flow.ports.Ports` over a store and a keyring. Thread-safe.
+
+    ``session`` is the read session that content is shown in where none is named; without one and with a reason in
+    ``withheld`` none is shown. Both are for programs that serve one person, such as the command line.
+    """
 
     def __init__(
         self,
@@ -114,6 +119,8 @@ class LedgerPorts:
         self._appender = AsyncAppender(store)
         self.vault: Vault = Vault(artifacts, keyring.material)
         self.gate: Gate | None = None
+        self.session: Session | None = None
+        self.withheld: str = ""
         self._config_stream_id = config_stream_id
         self._adoptions = Adoptions(self)
         self._remote = store.capabilities.engine in REMOTE_ENGINES
@@ -331,7 +338,7 @@ class LedgerPorts:
     def event(self, stored: StoredEvent, session: Session | None = None) -> Event:
         """A stored event as readers see it; in a ``session``, as far as that was allowed."""
         header = read_header(stored.header)
-        opener = partial(open_content, self, stored, header, session)
+        opener = partial(open_content, self, stored, header, session or self.session)
         return Event(stored.stream_id, stored.sequence, stored.recorded_at_ms, header, stored.hash, opener)
 
     def genesis(self, stream_id: str) -> Genesis:
@@ -422,6 +429,9 @@ class LedgerPorts:
 
     def artifact_pieces(self, reference: Reference, session: Session | None = None) -> Iterator[bytes]:
         """The plain bytes of an artifact, checked piece by piece; refused where whoever reads it may not."""
+        session = session or self.session
+        if session is None and self.withheld:
+            raise AccessRefused(self.withheld, rule="access-required")
         if self.gate is not None:
             self.gate.check_artifact(reference, session)
         yield from self.vault.pieces(reference)

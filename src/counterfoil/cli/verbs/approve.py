@@ -9,7 +9,7 @@ import click
 from counterfoil.cli.commanding import ledger_option
 from counterfoil.cli.exits import Exit, failure_of
 from counterfoil.cli.face import Face
-from counterfoil.cli.options import face_options, pass_face
+from counterfoil.cli.options import face_options, pass_face, reading_options
 from counterfoil.cli.render import approved
 from counterfoil.cli.render.failure import failure_lines
 from counterfoil.cli.render.line import Line, Span
@@ -51,11 +51,12 @@ def command() -> None:
 @click.option(
     "--limit", type=click.IntRange(1, LIMIT_MAX), default=50, show_default=True, help="Lines of a page."
 )
+@reading_options
 @face_options(ledger=True)
 @pass_face
 def ls(face: Face, /, state: str, overdue: bool, after: str | None, limit: int, **filters: str | None) -> int:
     """List approvals, the longest waiting first."""
-    with face.open() as ledger:
+    with face.shows() as ledger:
         wanted = _filters(ledger, **filters)
         rows = ledger.approvals(
             None if state == "all" else state, overdue=overdue, after=after, limit=limit + 1, **wanted
@@ -76,6 +77,7 @@ def ls(face: Face, /, state: str, overdue: bool, after: str | None, limit: int, 
 
 @command.command(name="show", short_help="Show exactly what an approval asks.")
 @click.argument("approval_id", metavar="ID")
+@reading_options
 @face_options(ledger=True)
 @pass_face
 def show(face: Face, approval_id: str) -> int:
@@ -85,7 +87,7 @@ def show(face: Face, approval_id: str) -> int:
     """
     from counterfoil.client.reading import conversation
 
-    with face.open() as ledger:
+    with face.shows() as ledger:
         asked = _asked(ledger, approval_id)
         if face.as_json:
             face.give(approved.asked_json(asked, _json(asked.row, face.now_ms)))

@@ -13,7 +13,7 @@ import click
 from counterfoil.cli.commanding import ledger_option
 from counterfoil.cli.exits import Exit
 from counterfoil.cli.face import Face
-from counterfoil.cli.options import face_options, pass_face
+from counterfoil.cli.options import face_options, pass_face, reading_options
 from counterfoil.cli.render import artifact_rows
 from counterfoil.cli.render.artifact_rows import Listed, short
 from counterfoil.cli.render.cells import text
@@ -48,6 +48,7 @@ def command() -> None:
 @click.option(
     "--limit", type=click.IntRange(1, LIMIT_MAX), default=50, show_default=True, help="Lines of a page."
 )
+@reading_options
 @face_options(ledger=True)
 @pass_face
 def ls(
@@ -59,7 +60,7 @@ def ls(
     limit: int,
 ) -> int:
     """List artifacts, the oldest first. A name is content: where it cannot be opened the line says so."""
-    with face.open() as ledger:
+    with face.shows() as ledger:
         found = ledger.artifacts.rows(
             conversation, run_id=run_id, spilled=spilled, after=after, limit=limit + 1
         )
@@ -85,6 +86,7 @@ def ls(
     "--out", metavar="FILE", help="The file to make; - is standard output. Default: its recorded name."
 )
 @_conversation
+@reading_options
 @face_options(ledger=True)
 @pass_face
 def get(face: Face, name: str, out: str | None, conversation: str | None) -> int:
@@ -93,7 +95,8 @@ def get(face: Face, name: str, out: str | None, conversation: str | None) -> int
     The file appears when all bytes are checked; one that exists is not overwritten. Its recorded name came from
     outside: only its last part is used, without characters that a shell or a terminal takes for something else.
     """
-    with face.open() as ledger:
+    with face.open(write=face.reader is not None) as ledger:
+        face.begin(ledger, None if conversation is None else ledger.stream_of(conversation))
         found = ledger.artifacts.find(name, conversation)
         if out == STANDARD_OUTPUT:
             face.flush()

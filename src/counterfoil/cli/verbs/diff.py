@@ -6,7 +6,7 @@ import click
 
 from counterfoil.cli.exits import Exit
 from counterfoil.cli.face import Face
-from counterfoil.cli.options import face_options, pass_face
+from counterfoil.cli.options import face_options, pass_face, reading_options
 from counterfoil.cli.render.rehearsed import difference_json, difference_lines
 
 
@@ -14,6 +14,7 @@ from counterfoil.cli.render.rehearsed import difference_json, difference_lines
 @click.argument("left", metavar="RUN")
 @click.argument("right", metavar="RUN")
 @click.option("--all", "whole", is_flag=True, help="Also the lines that are the same.")
+@reading_options
 @face_options(ledger=True)
 @pass_face
 def command(face: Face, left: str, right: str, whole: bool) -> int:
@@ -21,7 +22,7 @@ def command(face: Face, left: str, right: str, whole: bool) -> int:
 
     Exit code 4: they differ in anything but what they used.
     """
-    with face.open() as ledger:
+    with face.shows() as ledger:
         found = ledger.diff(left, right)
     if face.as_json:
         face.give(difference_json(found, whole=whole))

@@ -10,7 +10,7 @@ import click
 from counterfoil.cli.commanding import ledger_option
 from counterfoil.cli.exits import Exit
 from counterfoil.cli.face import Face
-from counterfoil.cli.options import face_options, pass_face
+from counterfoil.cli.options import face_options, pass_face, reading_options
 from counterfoil.cli.render import listing
 from counterfoil.cli.render.cells import text
 from counterfoil.cli.render.heading import keys_lines
@@ -55,6 +55,7 @@ STATES: dict[str, tuple[str, ...]] = {
 @click.option(
     "--limit", type=click.IntRange(1, LIMIT_MAX), default=50, show_default=True, help="Lines of a page."
 )
+@reading_options
 @face_options(ledger=True)
 @pass_face
 def command(face: Face, what: str, state: str | None, after: str | None, limit: int) -> int:
@@ -65,7 +66,7 @@ def command(face: Face, what: str, state: str | None, after: str | None, limit: 
     if state is not None and state not in STATES[what]:
         known = ", ".join(STATES[what]) or "none: look at `ls runs` or `ls effects`"
         raise click.UsageError(f"states of {what} are {known}")
-    with face.open() as ledger:
+    with face.shows() as ledger:
         match what:
             case "conversations":
                 _conversations(face, ledger, after or "", limit)

@@ -15,7 +15,7 @@ from counterfoil.cli.exits import Exit
 from counterfoil.cli.face import Face
 from counterfoil.cli.finding import find
 from counterfoil.cli.given import json_given
-from counterfoil.cli.options import face_options, pass_face
+from counterfoil.cli.options import face_options, pass_face, reading_options
 from counterfoil.cli.render import repaired
 from counterfoil.cli.render.draw import timeline_lines
 from counterfoil.cli.render.line import Line, Span
@@ -64,11 +64,12 @@ def command() -> None:
 @click.option(
     "--limit", type=click.IntRange(1, LIMIT_MAX), default=50, show_default=True, help="Lines of a page."
 )
+@reading_options
 @face_options(ledger=True)
 @pass_face
 def ls(face: Face, state: str, after: str | None, limit: int) -> int:
     """List repairs, the oldest first."""
-    with face.open() as ledger:
+    with face.shows() as ledger:
         rows = ledger.repairs(None if state == "all" else state, after=after, limit=limit + 1)
         if face.as_json:
             for row in rows[:limit]:
@@ -176,6 +177,7 @@ def start(
 
 @command.command(name="show", short_help="Show a repair: the case, its plan, and both sides.")
 @click.argument("repair_id", metavar="ID")
+@reading_options
 @face_options(ledger=True)
 @pass_face
 def show(face: Face, repair_id: str) -> int:
@@ -183,7 +185,7 @@ def show(face: Face, repair_id: str) -> int:
 
     Exit code 3 while the repair is open.
     """
-    with face.open() as ledger:
+    with face.shows() as ledger:
         row = ledger.repair_row(repair_id)
         report = ledger.repair_report(repair_id)
         events = _events(ledger, row, report)

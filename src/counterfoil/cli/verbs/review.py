@@ -11,7 +11,7 @@ from counterfoil.cli.commanding import ledger_option
 from counterfoil.cli.exits import Exit
 from counterfoil.cli.face import Face
 from counterfoil.cli.given import json_given, time_given
-from counterfoil.cli.options import face_options, pass_face
+from counterfoil.cli.options import face_options, pass_face, reading_options
 from counterfoil.cli.render.draw import timeline_lines
 from counterfoil.cli.render.line import Line, Span
 from counterfoil.cli.render.reviewed import assigned_lines, review_heading, settled_lines
@@ -56,13 +56,14 @@ def command() -> None:
 @click.option(
     "--limit", type=click.IntRange(1, LIMIT_MAX), default=50, show_default=True, help="Lines of a page."
 )
+@reading_options
 @face_options(ledger=True)
 @pass_face
 def ls(
     face: Face, /, state: str, after: str | None, limit: int, conversation: str | None, **filters: Any
 ) -> int:
     """List reviews, the longest waiting first."""
-    with face.open() as ledger:
+    with face.shows() as ledger:
         given = {"conversation": conversation, "run": filters["run_id"], **filters}
         words = "".join(
             f" --{name}" if value is True else f" --{name} {shlex.quote(value)}"
@@ -105,6 +106,7 @@ def assign(face: Face, review_id: str, to: str, by: str, due: str | None, note: 
 
 @command.command(name="show", short_help="Show all that is known of a review.")
 @click.argument("review_id", metavar="ID")
+@reading_options
 @face_options(ledger=True)
 @pass_face
 def show(face: Face, review_id: str) -> int:
@@ -112,7 +114,7 @@ def show(face: Face, review_id: str) -> int:
 
     Exit code 3 while the review is open.
     """
-    with face.open() as ledger:
+    with face.shows() as ledger:
         row, effect = _review(ledger, review_id)
         events = list(_events(ledger, effect))
         info = conversation(ledger.ports, str(row["stream_id"]))

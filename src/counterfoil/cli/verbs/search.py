@@ -71,6 +71,8 @@ def command(
         raise click.UsageError("name a --conversation, or search --all of them")
     if (by is None) is not (purpose is None):
         raise click.UsageError("--by and --purpose are given together")
+    if text is not None:
+        face.demand(by)
     # Who asked is recorded, so the ledger is written then.
     with face.open(write=by is not None) as ledger:
         # Opened without a look at the index, so that one that is damaged can be made again.

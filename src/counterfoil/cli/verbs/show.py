@@ -12,7 +12,7 @@ from counterfoil.cli.commanding import ledger_option
 from counterfoil.cli.exits import Exit
 from counterfoil.cli.face import Face
 from counterfoil.cli.finding import Named, find, opened
-from counterfoil.cli.options import face_options, pass_face
+from counterfoil.cli.options import face_options, pass_face, reading_options
 from counterfoil.cli.render.budgeted import budget_json, budget_lines
 from counterfoil.cli.render.cells import number, text
 from counterfoil.cli.render.draw import timeline_lines
@@ -66,6 +66,7 @@ LIMIT_MAX: Final = 100_000
 @click.option(
     "--limit", type=click.IntRange(1, LIMIT_MAX), default=LIMIT, show_default=True, help="Events to read."
 )
+@reading_options
 @face_options(ledger=True)
 @pass_face
 def command(
@@ -91,12 +92,15 @@ def command(
         raise click.UsageError("--raw is for one request: name it with --request STEP")
     if name is None and request is None:
         raise click.UsageError("name a conversation, a run, an effect or an event")
-    with face.open() as ledger:
+    with face.open(write=face.reader is not None) as ledger:
         if request is not None:
             where = None if name is None else find(ledger, (name,))
+            face.begin(ledger, None if where is None else where.stream_id)
             return show_request(face, ledger, request, where, raw=raw, full=full)
         assert name is not None
         named = find(ledger, (name,) if sequence is None else (name, str(sequence)))
+        one = None if named.stored is None or as_bytes else str(named.stored.event_id)
+        face.begin(ledger, named.stream_id, one)
         if as_requests:
             return show_requests(face, ledger, named, limit)
         if named.stored is not None:

@@ -11,7 +11,7 @@ from counterfoil.cli.commanding import ledger_option
 from counterfoil.cli.exits import Exit
 from counterfoil.cli.face import Face
 from counterfoil.cli.finding import opened
-from counterfoil.cli.options import face_options, pass_face
+from counterfoil.cli.options import face_options, pass_face, reading_options
 from counterfoil.cli.render.exact import event_line
 from counterfoil.cli.render.line import Line, Span, cut, width
 from counterfoil.cli.render.listing import empty_lines
@@ -45,6 +45,7 @@ STEP_S: Final = 0.2
     "--cursor", metavar="C", help="Begin after this place in the feed; a tail that ends prints the next one."
 )
 @click.option("--no-content", is_flag=True, help="Leave content out of --json.")
+@reading_options
 @face_options(ledger=True)
 @pass_face
 def command(
@@ -57,12 +58,14 @@ def command(
     """
     if conversation is not None and cursor is not None:
         raise click.UsageError("--cursor is a place in the feed of the whole ledger; leave CONVERSATION out")
-    with face.open() as ledger:
+    with face.open(write=face.reader is not None) as ledger:
+        stream_id = None if conversation is None else ledger.stream_of(conversation)
+        face.begin(ledger, stream_id)
         tail = _Tail(face, ledger, content=not no_content)
-        if conversation is None:
+        if stream_id is None:
             tail.feed(lines, cursor, follow)
         else:
-            tail.stream(ledger.stream_of(conversation), lines, follow)
+            tail.stream(stream_id, lines, follow)
     return Exit.DONE
 
 
