@@ -95,3 +95,16 @@ def test_it_is_found_by_search(place):
     with counterfoil.open(place) as ledger:
         assert {hit.event_type for hit in ledger.search("O-1042", "case-1").hits} >= {"effect.intended"}
         assert ledger.search("CAFÉ \U0001f600", "case-1").hits
+
+
+def test_its_conversations_are_exported_and_come_in_elsewhere_byte_for_byte(place, tmp_path):
+    with counterfoil.open(place) as ledger:
+        names = [info.stream_id for info in ledger.conversations()]
+        ledger.export_archive(names, tmp_path / "first.zip")
+        ledger.export_archive(names, tmp_path / "again.zip")
+    with counterfoil.open(tmp_path / "other") as other:
+        other.import_archive(tmp_path / "first.zip")
+        other.export_archive(names, tmp_path / "second.zip")
+    first = (tmp_path / "first.zip").read_bytes()
+    assert (tmp_path / "again.zip").read_bytes() == first
+    assert (tmp_path / "second.zip").read_bytes() == first

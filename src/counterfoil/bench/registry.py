@@ -47,6 +47,7 @@ BENCHMARKS: Final = (
     Benchmark("effect", "an effect against plain INSERT and COMMIT", "effect.effect_pair"),
     Benchmark("verify", "verification against loops that read and hash", "verify.verify_levels"),
     Benchmark("fold", "folding events into state", "fold.fold_events"),
+    Benchmark("search", "a page of search over a million events", "search.answers"),
     Benchmark("processes", "8 processes on one stream", "processes.eight_processes"),
     Benchmark("journal", "turns with the journal off, queued and synchronous", "journal.turn_journal"),
     Benchmark("postgres", "PostgreSQL against loops written by hand", "postgres.by_hand", "server"),

@@ -19,6 +19,10 @@ SKEW_MOST_MS: Final = 2_000
 """A difference of clocks from which leases and times mislead."""
 
 
+STREAMS_MAX: Final = 1_000
+"""Streams whose events are counted; with more, the count is a lower bound."""
+
+
 class Doctoring(Searching):
     """Looking at a ledger's health."""
 
@@ -39,7 +43,8 @@ class Doctoring(Searching):
             found += waiting(self.ports)
         except CounterfoilError as error:
             found.append(Finding("what waits", "work", "unknown", None, "", error.message, error.hint or ""))
-        return [*found, *artifact_folder(self), search_lag(self), *not_kept()]
+        found += artifact_folder(self)
+        return [*found, search_lag(self), feed_lag(self.ports), unsealed_tail(self.ports)]
 
 
 def engine(ports: LedgerPorts) -> Finding:
@@ -165,9 +170,29 @@ def search_lag(ledger: Doctoring) -> Finding:
     return Finding(name, "store", "ok", lag.ms, "ms", means)
 
 
-def not_kept() -> list[Finding]:
-    """What is asked for and this version does not have, said rather than left out."""
-    return [
-        Finding(name, "store", "ok", None, "", "not kept by this version")
-        for name in ("feed lag", "unsealed tail")
-    ]
+def feed_lag(ports: LedgerPorts) -> Finding:
+    """Whether a reader of the feed sees everything that is recorded; a server holds back behind what is not committed."""
+    name = "feed lag"
+    try:
+        newest = ports.store.recent(1)
+        behind = ports.store.feed(newest.cursor, 1)
+    except CounterfoilError as error:
+        return Finding(name, "store", "unknown", None, "", error.message, error.hint or "")
+    if behind.lag:
+        return Finding(name, "store", "warn", None, "", behind.lag, "end the transaction that holds it back")
+    return Finding(name, "store", "ok", 0, "ms", "all that is recorded can be followed")
+
+
+def unsealed_tail(ports: LedgerPorts) -> Finding:
+    """How many events no seal covers. This version makes no seals, so that is all of them."""
+    name = "unsealed tail"
+    try:
+        streams = ports.store.streams(ports.tenant, limit=STREAMS_MAX)
+    except CounterfoilError as error:
+        return Finding(name, "store", "unknown", None, "", error.message, error.hint or "")
+    events = sum(
+        one.head.sequence for one in streams if type(one.head.sequence) is int and one.head.sequence > 0
+    )
+    more = len(streams) >= STREAMS_MAX
+    means = "events without a seal: this version makes none, so nothing shows a cut or a rollback"
+    return Finding(name, "store", "ok", events, "count", means, at_least=more)

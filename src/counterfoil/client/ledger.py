@@ -21,7 +21,7 @@ from counterfoil.client.features import TABLES
 from counterfoil.client.ids import UlidIds
 from counterfoil.client.journaling import Journaling
 from counterfoil.client.keykeeping import KeyKeeping
-from counterfoil.client.migrating import Migration, Taking
+from counterfoil.client.migrating import Migration, Upgrading
 from counterfoil.client.observing import Observing
 from counterfoil.client.place import MEMORY, open_parts
 from counterfoil.client.reading import ConversationInfo
@@ -107,7 +107,7 @@ def open(
     ids = ids or UlidIds()
     report = migration or Migration()
     elsewhere = None if artifacts is None else place_of(artifacts, read_only=read_only)
-    taking = Taking(tenant, content or "sealed", Registry(), report, elsewhere)
+    upgrading = Upgrading(tenant, content or "sealed", Registry(), report, elsewhere)
     parts = open_parts(
         place,
         tables=TABLES,
@@ -116,7 +116,7 @@ def open(
         clock=clock,
         ids=ids,
         provider=keys,
-        taking=taking,
+        upgrading=upgrading,
     )
     if artifacts is not None:
         parts = replace(parts, artifacts=place_of(artifacts, read_only=parts.read_only))

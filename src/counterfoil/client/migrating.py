@@ -63,7 +63,7 @@ class Migration:
 
 
 @dataclass(frozen=True, slots=True)
-class Taking:
+class Upgrading:
     """What opening a place needs to take over a runtime store that lies there."""
 
     tenant: str
@@ -92,9 +92,9 @@ def _ledger_id(store_id: str) -> str:
 class _Maker:
     """Makes the streams."""
 
-    def __init__(self, taking: Taking, keyring: Keyring, vault: Vault, ledger_id: str) -> None:
-        self._taking = taking
-        self._report = taking.report
+    def __init__(self, upgrading: Upgrading, keyring: Keyring, vault: Vault, ledger_id: str) -> None:
+        self._upgrading = upgrading
+        self._report = upgrading.report
         self._keyring = keyring
         self._vault = vault
         self._ledger_id = ledger_id
@@ -102,7 +102,7 @@ class _Maker:
     def streams(self, store: OldStore, now_ms: int) -> Iterator[StreamAppend]:
         """See :class:`counterfoil.store.takeover.Takeover`."""
         report = self._report
-        self._keyring.index_key(system_stream_id(self._ledger_id, self._taking.tenant, "system/config"))
+        self._keyring.index_key(system_stream_id(self._ledger_id, self._upgrading.tenant, "system/config"))
         total = sum(1 for _ in store.conversations())
         for conversation in store.conversations():
             yield self._stream(store, conversation, now_ms)
@@ -148,7 +148,7 @@ class _Maker:
             artifact_refs=references,
         )
         self._count(old, stream_id, size.messages, size.runs)
-        prepared = prepare(genesis, material, draft, self._taking.registry)
+        prepared = prepare(genesis, material, draft, self._upgrading.registry)
         return StreamAppend(stream_id, (prepared,), NONE, create=genesis)
 
     def _genesis(self, stream_id: str) -> tuple[Genesis, KeyMaterial]:
@@ -157,11 +157,11 @@ class _Maker:
         material = self._keyring.material(made[0].key_id) if made else self._keyring.new_stream_key(stream_id)
         genesis = make_genesis(
             ledger=self._ledger_id,
-            tenant=self._taking.tenant,
+            tenant=self._upgrading.tenant,
             stream_id=stream_id,
             kind="conversation",
             key=material.key_id,
-            content=self._taking.content,
+            content=self._upgrading.content,
         )
         return genesis, material
 

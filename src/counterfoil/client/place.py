@@ -14,7 +14,7 @@ from counterfoil.store.contract import Store
 from counterfoil.store.rows import TableSpec
 
 if TYPE_CHECKING:
-    from counterfoil.client.migrating import Taking
+    from counterfoil.client.migrating import Upgrading
 
 MEMORY: Final = ":memory:"
 """A place that is forgotten with its handle; for tests and for trying things."""
@@ -53,11 +53,11 @@ def open_parts(
     clock: Clock,
     ids: Ids,
     provider: KeyProvider | None = None,
-    taking: Taking | None = None,
+    upgrading: Upgrading | None = None,
 ) -> Parts:
     """Open what lies at ``place``; with ``create`` make it if nothing does.
 
-    ``taking`` takes over a runtime store of schema 1 that lies there; without it such a file is refused. Raises
+    ``upgrading`` takes over a runtime store of schema 1 that lies there; without it such a file is refused. Raises
     ``LedgerNotFound``, ``LedgerLost``, the StoreErrors of the adapter, or ``InputError`` for a place of a kind that this
     version does not know.
     """
@@ -75,8 +75,8 @@ def open_parts(
             hint="open a directory on a local disk, or postgresql://USER@HOST/DATABASE",
         )
     directory = Path(text).expanduser()
-    if taking is not None and not read_only:
-        _take_over(directory, tables, clock, ids, provider, taking)
+    if upgrading is not None and not read_only:
+        _take_over(directory, tables, clock, ids, provider, upgrading)
     return _directory(directory, tables, create and not read_only, read_only, clock, ids, provider)
 
 
@@ -86,7 +86,7 @@ def _take_over(
     clock: Clock,
     ids: Ids,
     provider: KeyProvider | None,
-    taking: Taking,
+    upgrading: Upgrading,
 ) -> None:
     """Make a ledger of a runtime store of schema 1; nothing where there is none. May be killed and run again."""
     from counterfoil.adapters.sqlite import DATABASE_NAME, open_sqlite
@@ -100,8 +100,8 @@ def _take_over(
     key_store = SqliteKeyStore(directory / KEY_STORE_NAME, create=True)
     try:
         keys = provider or FileKeyProvider(directory / KEK_DIRECTORY_NAME, ids)
-        artifacts = taking.artifacts or files_in(directory / ARTIFACTS_NAME, read_only=False)
-        takeover = taking.takeover(key_store, keys, artifacts, clock, ids)
+        artifacts = upgrading.artifacts or files_in(directory / ARTIFACTS_NAME, read_only=False)
+        takeover = upgrading.takeover(key_store, keys, artifacts, clock, ids)
         open_sqlite(directory, tables=tables, clock=clock, takeover=takeover).close()
     finally:
         key_store.close()

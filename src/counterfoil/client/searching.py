@@ -128,15 +128,13 @@ class Searching(Accessing):
     def search_lag(self) -> Lag | None:
         """How far the index is behind, as it stands; None where there is no index yet, or search is off."""
         path = self.search_path()
-        if self.search_place == "off" or (self._index is None and (path is None or not path.exists())):
+        there = self._index is not None if path is None else path.exists() and path.stat().st_size > 0
+        if self.search_place == "off" or not there:
             return None
         index, _ = self._opened()
-        followed = index.followed()
-        page = self.store.recent(1)
-        behind = bool(page.events) and page.events[-1].recorded_at_ms > followed.recorded_at_ms
-        caught_up = page.cursor == followed.cursor or not page.events
-        ms = page.events[-1].recorded_at_ms - followed.recorded_at_ms if behind and not caught_up else 0
-        return Lag(caught_up, 0 if caught_up else None, ms)
+        newest = self.store.recent(1)
+        caught_up = not newest.events or newest.cursor == index.followed().cursor
+        return self._lag(index, None, caught_up=caught_up, stuck="")
 
     def check_search(self) -> None:
         """Raise ``SearchUnavailable`` or ``SearchUnusable`` where search could not answer; nothing where it is off."""
@@ -248,9 +246,12 @@ class Searching(Accessing):
     def _lag(self, index: Index, stream_id: str | None, *, caught_up: bool, stuck: str) -> Lag:
         if caught_up:
             return Lag(True, stuck=stuck)
-        followed = index.followed()
         newest = self.store.recent(1).events
-        ms = max(0, newest[-1].recorded_at_ms - followed.recorded_at_ms) if newest else 0
+        followed = index.followed()
+        # Of an index that has taken nothing in, the first event is where it stands.
+        first = () if followed.event_id else self.store.feed(b"", 1).events
+        reached_ms = first[0].recorded_at_ms if first else followed.recorded_at_ms
+        ms = max(0, newest[-1].recorded_at_ms - reached_ms) if newest else 0
         head = None if stream_id is None else self.store.head(stream_id)
         events = None if stream_id is None or head is None else head.sequence - index.sequence_of(stream_id)
         return Lag(False, events, ms, stuck)

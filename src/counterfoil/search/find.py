@@ -16,6 +16,10 @@ CANDIDATES_MAX: Final = 20_000
 """Rows that one call compares; a search that needs more says where it goes on."""
 COMPARED_CHARACTERS_MAX: Final = 256 * 1024 * 1024
 
+SAMPLED: Final = 64
+SAMPLED_CHARACTERS: Final = 2_000
+"""The newest rows, and how much of each, by which it is judged how common a trigram is."""
+
 _LAST: Final = (1 << 63) - 1
 
 
@@ -84,6 +88,7 @@ class _Finding:
         self._characters_left = COMPARED_CHARACTERS_MAX
         self._found: dict[tuple[str, int], Place] = {}
         self._reached = 0
+        self._sample: list[str] | None = None
 
     def run(self, scope: _Scope, before: int) -> Places:
         """The newest rows first where the text is short; then what the index names."""
@@ -92,7 +97,7 @@ class _Finding:
             ended = self._look(scope, None, NEWEST)
             if ended is not None:
                 return self._places(ended)
-        named = self._expression.candidates(self._beginnings)
+        named = self._expression.candidates(self)
         return self._places(self._look(scope, named, CANDIDATES_MAX) or "bounds")
 
     def _look(self, scope: _Scope, named: str | None, most: int) -> str | None:
@@ -132,11 +137,24 @@ class _Finding:
         self._found.setdefault(event, Place(doc, row[0], row[3], row[4]))
         return True
 
-    def _beginnings(self, text: str, most: int) -> list[str]:
+    # ---- what is known of trigrams ---------------------------------------------------------------------------
+
+    def beginnings(self, text: str, most: int) -> list[str]:
+        """See :class:`counterfoil.search.query.Vocabulary`."""
         rows = self._connection.execute(
             "SELECT term FROM term WHERE term >= ? AND term < ? LIMIT ?", (text, text + "\U0010ffff", most)
         )
         return [row[0] for row in rows]
+
+    def commonness(self, trigram: str) -> int:
+        """In how many of the newest rows it stands."""
+        if self._sample is None:
+            rows = self._connection.execute(
+                "SELECT substr(body, 1, ?) FROM words ORDER BY rowid DESC LIMIT ?",
+                (SAMPLED_CHARACTERS, SAMPLED),
+            )
+            self._sample = [row[0] for row in rows]
+        return sum(trigram in body for body in self._sample)
 
     def _places(self, ended: str) -> Places:
         return Places(

@@ -7,23 +7,33 @@ compared as a whole.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from counterfoil.errors import SearchQueryInvalid
 from counterfoil.search.text import fold
 
 CHARACTERS_MAX: Final = 100_000
-TRIGRAMS_MAX: Final = 24
-"""Trigrams of one term by which candidates are found, spread over it; the comparison sees all of it."""
+TRIGRAMS_MAX: Final = 8
+"""Trigrams of one term by which candidates are found, the rarest of it; the comparison sees all of it."""
+TRIGRAMS_LOOKED_AT_MAX: Final = 256
+"""Trigrams of a long term among which the rarest are looked for, spread over it."""
 OPERANDS_MAX: Final = 64
 DEPTH_MAX: Final = 32
 BEGINNINGS_MAX: Final = 2_000
 """Trigrams that begin with a short term; where there are more, rows are looked through instead."""
 
-Beginnings = Callable[[str, int], list[str]]
-"""The trigrams that occur and begin with a text, at most so many."""
+
+class Vocabulary(Protocol):
+    """What the index knows of its trigrams."""
+
+    def beginnings(self, text: str, most: int) -> list[str]:
+        """The trigrams that occur and begin with a text, at most so many."""
+        ...
+
+    def commonness(self, trigram: str) -> int:
+        """How common a trigram is, as far as a sample tells; only compared with that of others."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +46,12 @@ class Term:
         """Whether the folded text holds it."""
         return self.text in body
 
-    def candidates(self, beginnings: Beginnings) -> str | None:
+    def candidates(self, vocabulary: Vocabulary) -> str | None:
         """An FTS5 expression that every row with the term satisfies; None: any row may hold it."""
         if len(self.text) >= 3:
-            return " AND ".join(map(quoted, _spread(self.text)))
-        found = beginnings(self.text, BEGINNINGS_MAX + 1)
+            rare = sorted(_spread(self.text), key=vocabulary.commonness)[:TRIGRAMS_MAX]
+            return " AND ".join(map(quoted, rare))
+        found = vocabulary.beginnings(self.text, BEGINNINGS_MAX + 1)
         if len(found) > BEGINNINGS_MAX:
             return None
         return "(" + " OR ".join(map(quoted, found)) + ")" if found else NOTHING
@@ -56,9 +67,9 @@ class All:
         """See :meth:`Term.holds`."""
         return all(part.holds(body) for part in self.of)
 
-    def candidates(self, beginnings: Beginnings) -> str | None:
+    def candidates(self, vocabulary: Vocabulary) -> str | None:
         """See :meth:`Term.candidates`."""
-        found = [one for part in self.of if (one := part.candidates(beginnings)) is not None]
+        found = [one for part in self.of if (one := part.candidates(vocabulary)) is not None]
         return "(" + " AND ".join(found) + ")" if found else None
 
 
@@ -72,11 +83,11 @@ class AnyOf:
         """See :meth:`Term.holds`."""
         return any(part.holds(body) for part in self.of)
 
-    def candidates(self, beginnings: Beginnings) -> str | None:
+    def candidates(self, vocabulary: Vocabulary) -> str | None:
         """See :meth:`Term.candidates`."""
         found: list[str] = []
         for part in self.of:
-            one = part.candidates(beginnings)
+            one = part.candidates(vocabulary)
             if one is None:
                 return None
             found.append(f"({one})")
@@ -93,7 +104,7 @@ class Not:
         """See :meth:`Term.holds`."""
         return not self.of.holds(body)
 
-    def candidates(self, beginnings: Beginnings) -> str | None:  # noqa: ARG002 - any row may lack it
+    def candidates(self, vocabulary: Vocabulary) -> str | None:  # noqa: ARG002 - any row may lack it
         """See :meth:`Term.candidates`."""
         return None
 
@@ -112,8 +123,8 @@ def quoted(trigram: str) -> str:
 def _spread(text: str) -> list[str]:
     """Trigrams from all over the text, each once."""
     last = len(text) - 3
-    step = max(1, last // (TRIGRAMS_MAX - 1)) if last else 1
-    places = [*range(0, last + 1, step)][:TRIGRAMS_MAX]
+    step = max(1, last // (TRIGRAMS_LOOKED_AT_MAX - 1)) if last else 1
+    places = [*range(0, last + 1, step)][:TRIGRAMS_LOOKED_AT_MAX]
     return list(dict.fromkeys(text[at : at + 3] for at in (*places, last)))
 
 

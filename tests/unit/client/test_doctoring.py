@@ -14,7 +14,7 @@ from counterfoil.client import place_checks, waiting_checks
 from counterfoil.client.finding import Finding
 from counterfoil.effects.registry import own_tools
 from counterfoil.testing.manual import ManualClock
-from tests.command import Shell, in_review, killed, lost
+from tests.command import Shell, in_review, killed, lost, refunded
 
 
 class Usage(NamedTuple):
@@ -42,10 +42,22 @@ def test_a_new_ledger_is_healthy(shell):
     assert {each.state for each in examined(shell).values()} == {"ok"}
 
 
-def test_what_this_version_does_not_keep_is_said(shell):
+def test_lag_and_tail_are_said(shell):
     found = examined(shell)
-    for name in ("feed lag", "search lag", "unsealed tail"):
-        assert (found[name].value, found[name].means) == (None, "not kept by this version")
+    assert (found["search lag"].value, found["search lag"].means) == (
+        None,
+        "none yet: the first search makes it",
+    )
+    assert (found["feed lag"].value, found["feed lag"].unit) == (0, "ms")
+    assert (found["unsealed tail"].value, found["unsealed tail"].unit) == (1, "count")
+
+
+def test_every_event_is_in_the_unsealed_tail_while_there_are_no_seals(shell):
+    before = examined(shell)["unsealed tail"].value
+    refunded(shell)
+    with shell.open(read_only=True) as ledger:
+        events = sum(1 for _ in ledger.events("case-8472"))
+    assert examined(shell)["unsealed tail"].value >= before + events
 
 
 def test_memory_has_no_directory_to_look_at():
