@@ -136,3 +136,15 @@ def test_hostile_text_in_either_run_is_shown_with_marks(shell, width):
         check_harmless(done.out + done.err)
         if "--json" not in words:
             assert max(cells(line) for line in done.out.splitlines()) <= max(width, 100)
+
+
+def test_where_access_is_guarded_a_rehearsal_asks_who_reads_and_what_for(shell):
+    run_id = recorded(shell, MORE)
+    config = shell.directory / "counterfoil.toml"
+    config.write_text(config.read_text() + '\n[access]\npeople = { "ann" = ["auditor"] }\n')
+    with own_tools(), own_agents():
+        loaded(shell, MORE)
+        refused = shell("rehearse", run_id)
+        assert (refused.code, "Say" in refused.out + refused.err) == (77, False)
+        done = shell("rehearse", run_id, "--as", "ann", "--purpose", "trial", "--json")
+    assert (done.code, done.json["difference"]["same"]) == (0, True)

@@ -37,6 +37,7 @@ from counterfoil.runtime import events, rows
 from counterfoil.runtime.doubt import open_effects, waiting_on
 from counterfoil.runtime.leave import rest_flow
 from counterfoil.runtime.owner import is_gone
+from counterfoil.runtime.rehearsals import rehearsed_by
 from counterfoil.runtime.spec import worker
 from counterfoil.runtime.state import FINISHED, RUNNING
 from counterfoil.store.rows import Cell, Key, Row
@@ -128,16 +129,20 @@ def recover(
 
 
 def open_runs(ports: Ports) -> Iterator[Row]:
-    """Runs that began, did not end and are held by nobody."""
+    """Runs that began, did not end and are held by nobody; no rehearsals, which nobody goes on with."""
+    return (row for row in _left(ports) if drive(rehearsed_by(str(row["run_id"])), ports) is None)
+
+
+def _left(ports: Ports) -> Iterator[Row]:
     for row in run_pages(ports, RUNNING):
         if not is_held(ports, str(row["stream_id"])):
             yield row
 
 
 def given_up(ports: Ports, older_than_s: float) -> Iterator[Row]:
-    """Open runs to which nothing came for so long."""
+    """Open runs to which nothing came for so long, rehearsals too."""
     before_ms = ports.now_ms() - round(older_than_s * 1000)
-    return (row for row in open_runs(ports) if int(row["changed_at_ms"] or 0) < before_ms)
+    return (row for row in _left(ports) if int(row["changed_at_ms"] or 0) < before_ms)
 
 
 def run_pages(ports: Ports, state: str) -> Iterator[Row]:

@@ -8,7 +8,7 @@ from counterfoil.cli import apps
 from counterfoil.cli.exits import Exit
 from counterfoil.cli.face import Face
 from counterfoil.cli.naming import named_object, named_policy
-from counterfoil.cli.options import face_options, pass_face
+from counterfoil.cli.options import face_options, pass_face, reading_options
 from counterfoil.cli.render.rehearsed import rehearsal_json, rehearsal_lines
 
 
@@ -26,6 +26,7 @@ from counterfoil.cli.render.rehearsed import rehearsal_json, rehearsal_lines
 @click.option(
     "--block-steps", is_flag=True, help="Block steps that the record has no result of; default: run them."
 )
+@reading_options
 @face_options(ledger=True)
 @pass_face
 def command(
@@ -41,6 +42,8 @@ def command(
     asked = None if model is None else named_object(face, model, "--model")
     ruling = None if policy is None else named_policy(face, policy)
     with face.open(write=True) as ledger:
+        # What is compared is shown, and the code is given what the record holds.
+        face.begin(ledger)
         done = ledger.rehearse(run_id, model=asked, policy=ruling, steps="block" if block_steps else "run")
     if face.as_json:
         face.give(rehearsal_json(done))
