@@ -95,7 +95,17 @@ class KeyMaterial:
     The data key itself is not kept. Objects are immutable and may be shared by threads.
     """
 
-    __slots__ = ("_address", "_aead", "_context_head", "_enc", "_mac", "artifact_key", "key_id", "stream_id")
+    __slots__ = (
+        "_address",
+        "_aead",
+        "_context_head",
+        "_enc",
+        "_mac",
+        "_salts",
+        "artifact_key",
+        "key_id",
+        "stream_id",
+    )
 
     def __init__(self, key_id: str, stream_id: str, data_key: bytes) -> None:
         self.key_id: str = check_id(key_id, "dk")
@@ -105,6 +115,8 @@ class KeyMaterial:
         self._address = HmacState(_expand(data_key, "address"))
         self.artifact_key: bytes = _expand(data_key, "artifact")
         self._aead: AESGCM | None = None
+        # Of purposes without ids, such as the tags of steps: always the same, and there are few.
+        self._salts: dict[str, bytes] = {}
         self._context_head = f'/v1","{stream_id}"'
 
     def __repr__(self) -> str:
@@ -141,11 +153,16 @@ class KeyMaterial:
 
     def salt(self, purpose: str, ids: Sequence[str | int]) -> bytes:
         """``HMAC(K_mac, context(purpose, ids))``, 32 bytes."""
-        return self._mac.digest(self.context(purpose, ids))
+        if ids:
+            return self._mac.digest(self.context(purpose, ids))
+        known = self._salts.get(purpose)
+        if known is None:
+            known = self._salts[purpose] = self._mac.digest(self.context(purpose, ids))
+        return known
 
     def keyed(self, purpose: str, ids: Sequence[str | int], data: bytes) -> bytes:
         """``HMAC(salt(purpose, ids), data)``, 32 bytes: digests, tags and derived ids are made of it."""
-        return hmac_sha256(self._mac.digest(self.context(purpose, ids)), data)
+        return hmac_sha256(self.salt(purpose, ids), data)
 
     def digest(self, purpose: str, ids: Sequence[str | int], data: bytes) -> str:
         """The keyed value as 64 hex."""
