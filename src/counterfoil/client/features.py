@@ -14,6 +14,7 @@ from counterfoil.effects.rows import FEATURE as EFFECTS
 from counterfoil.effects.shadow import FEATURE as SHADOW
 from counterfoil.journal.rows import FEATURE as TURNS
 from counterfoil.keys.rows import FEATURE as KEYS
+from counterfoil.projections.rows import FEATURE as PROJECTIONS
 from counterfoil.repair.rows import FEATURE as REPAIR
 from counterfoil.runtime.budgets.rows import FEATURE as BUDGETS
 from counterfoil.runtime.rehearsals import FEATURE as REHEARSALS
@@ -33,6 +34,7 @@ FEATURES: Final[tuple[Feature, ...]] = (
     REPAIR,
     ARTIFACTS,
     KEYS,
+    PROJECTIONS,
     TURNS,
     ACCESS,
     REHEARSALS,

@@ -24,6 +24,7 @@ from counterfoil.client.keykeeping import KeyKeeping
 from counterfoil.client.migrating import Migration, Upgrading
 from counterfoil.client.observing import Observing
 from counterfoil.client.place import MEMORY, open_parts
+from counterfoil.client.projecting import Projecting
 from counterfoil.client.reading import ConversationInfo
 from counterfoil.client.reconciling import Reconciling
 from counterfoil.client.rehearsing import Rehearsing
@@ -49,11 +50,12 @@ from counterfoil.errors import (
     RunNotFound,
 )
 from counterfoil.flow.event import Event
+from counterfoil.flow.known import interpreted
+from counterfoil.projections.declare import Projection
 from counterfoil.runtime import rows
 from counterfoil.runtime.block import RunHost
 from counterfoil.runtime.budgets.limits import Budget
 from counterfoil.runtime.events import WhileRunning, WhileSuspended
-from counterfoil.runtime.known import interpreted
 from counterfoil.runtime.recover import RecoveryReport, recover
 from counterfoil.runtime.run import Run
 from counterfoil.runtime.spec import make_spec
@@ -81,6 +83,7 @@ def open(
     host: Host | None = None,
     search: SearchPlace = "on",
     migration: Migration | None = None,
+    projections: Iterable[Projection] = (),
     clock: Clock | None = None,
     ids: Ids | None = None,
 ) -> Ledger:
@@ -92,9 +95,9 @@ def open(
     says where artifacts lie if not in the ledger's directory: a directory, or a store. Without ``keys.db`` the ledger
     opens for reading headers only. ``turns`` keeps the head of each run's turn in the ledger (``turn.committed``).
     ``host`` lends capabilities to runs (:class:`counterfoil.abc.Host`). ``search`` is where the search index lies, if
-    not beside the ledger; one that is there must be whole, unless search is ``off``. A runtime store of schema 1 that
-    lies there is taken over (docs/migrating.md); ``migration`` is told how it goes. ``":memory:"`` is a ledger that ends
-    with its handle.
+    not beside the ledger; one that is there must be whole, unless search is ``off``. ``projections`` are declared as by
+    :meth:`Ledger.project`. A runtime store of schema 1 that lies there is taken over (docs/migrating.md); ``migration``
+    is told how it goes. ``":memory:"`` is a ledger that ends with its handle.
 
     >>> with counterfoil.open(":memory:") as ledger, ledger.run("greeter", conversation="hello") as run:
     ...     reply = run.step("greet", str.title, "good day")
@@ -126,6 +129,8 @@ def open(
         ledger.authorizer = authorizer
         ledger.search_place = search
         ledger.check_search()
+        for projection in projections:
+            ledger.project(projection)
     except BaseException:
         parts.store.close()
         parts.key_store.close()
@@ -143,6 +148,7 @@ class Ledger(
     Journaling,
     KeyKeeping,
     Observing,
+    Projecting,
     Reconciling,
     Repairing,
     Rehearsing,

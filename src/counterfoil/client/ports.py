@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import suppress
 from functools import partial
-from typing import Any, assert_never
+from typing import Any, Protocol, assert_never
 
 from counterfoil.abc import ArtifactStore, Clock, Ids
 from counterfoil.access.session import Session
@@ -84,6 +84,18 @@ GENESES_KEPT_MAX = 4096
 """Parsed genesis texts kept at once; beyond it the cache starts anew."""
 
 
+class Keeper(Protocol):
+    """Keeps derived state as runs go on. It never raises: what it keeps only accelerates."""
+
+    def due(self, unit: UnitDraft) -> list[tuple[str, str | None]]:
+        """What is to be kept once this unit is recorded: (stream, run)."""
+        ...
+
+    def keep(self, due: Sequence[tuple[str, str | None]]) -> None:
+        """Keep it."""
+        ...
+
+
 class LedgerPorts:
     """Implements :class:`counterfoil.flow.ports.Ports` over a store and a keyring. Thread-safe.
 
@@ -123,6 +135,8 @@ class LedgerPorts:
         self.withheld: str = ""
         self._config_stream_id = config_stream_id
         self._adoptions = Adoptions(self)
+        self.keeper: Keeper | None = None
+        """Who makes checkpoints of what was appended; None where nobody has declared a projection."""
         self._remote = store.capabilities.engine in REMOTE_ENGINES
 
     @property
@@ -134,6 +148,12 @@ class LedgerPorts:
 
     def append(self, unit: UnitDraft, claim: ClaimSpec | None = None) -> Receipt | Claimed:
         """Seal, derive rows, append and wait; a refusal is raised. Raises ``AppendTimeout`` after 60 s."""
+        receipt = self._recorded(unit, claim)
+        if self.keeper is not None and (due := self.keeper.due(unit)):
+            self.keeper.keep(due)
+        return receipt
+
+    def _recorded(self, unit: UnitDraft, claim: ClaimSpec | None) -> Receipt | Claimed:
         for _ in range(ADOPTION_TRIES):
             try:
                 return self._append(unit, claim)
@@ -158,6 +178,12 @@ class LedgerPorts:
 
     async def aappend(self, unit: UnitDraft, claim: ClaimSpec | None = None) -> Receipt | Claimed:
         """As :meth:`append`; callers of one event-loop iteration share a commit."""
+        receipt = await self._arecorded(unit, claim)
+        if self.keeper is not None and (due := self.keeper.due(unit)):
+            await asyncio.to_thread(self.keeper.keep, due)
+        return receipt
+
+    async def _arecorded(self, unit: UnitDraft, claim: ClaimSpec | None) -> Receipt | Claimed:
         for _ in range(ADOPTION_TRIES):
             try:
                 return await self._aappend(unit, claim)

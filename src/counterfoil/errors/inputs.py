@@ -153,6 +153,16 @@ class UnknownTranscript(InputError):
     code = "unknown_transcript"
 
 
+class ProjectionStopped(InputError):
+    """The fold of a projection failed at an event, or met one that it does not know; fields say where.
+
+    The ledger and other projections go on.
+    """
+
+    code = "projection_stopped"
+    default_hint = "mend the fold, or declare the type; then read it again"
+
+
 class Divergence(InputError):
     """The code took another way than the record it resumes from; fields show both sides (DESIGN 6)."""
 

@@ -17,6 +17,7 @@ from counterfoil.errors import (
     WrongSequence,
 )
 from counterfoil.flow.event import Event
+from counterfoil.flow.known import OWN_TYPES, interpreted
 from counterfoil.flow.ports import Ports
 from counterfoil.flow.requests import Append, Entry, Events, Flow, Now, Read, Release, UnitDraft, Wait
 from counterfoil.runtime import events, rows
@@ -37,7 +38,6 @@ from counterfoil.runtime.decide import (
 )
 from counterfoil.runtime.desk import Desk
 from counterfoil.runtime.facts import admitted_message
-from counterfoil.runtime.known import OWN_TYPES, interpreted
 from counterfoil.runtime.look import look
 from counterfoil.runtime.ready import still_waits
 from counterfoil.runtime.refusal import refusal

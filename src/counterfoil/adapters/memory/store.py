@@ -136,7 +136,10 @@ class MemoryStore(StateReader):
                     head=head,
                 )
             key = (checkpoint.stream_id, checkpoint.projection, checkpoint.version)
-            self._state.checkpoints.setdefault(key, {})[checkpoint.up_to_sequence] = checkpoint
+            saved = self._state.checkpoints.setdefault(key, {})
+            for ahead in [sequence for sequence in saved if sequence > head.sequence]:
+                del saved[ahead]
+            saved[checkpoint.up_to_sequence] = checkpoint
 
     def rebuild_rows(self, stream_id: str | None, changes: Iterable[RowChange]) -> None:
         """See ``Store.rebuild_rows``."""

@@ -264,7 +264,7 @@ def _save_checkpoint(transaction: WriteTransaction, schema: str, checkpoint: Che
         " (stream_id, projection, version, tenant, up_to_sequence, commitment, record)"
         " VALUES (%s, %s, %s, %s, %s, %s, %s) ON CONFLICT (stream_id, projection, version) DO UPDATE"
         " SET up_to_sequence = excluded.up_to_sequence, commitment = excluded.commitment, record = excluded.record"
-        " WHERE excluded.up_to_sequence >= c.up_to_sequence",
+        " WHERE excluded.up_to_sequence >= c.up_to_sequence OR c.up_to_sequence > %s",
         (
             checkpoint.stream_id,
             stored_text(checkpoint.projection),
@@ -273,6 +273,8 @@ def _save_checkpoint(transaction: WriteTransaction, schema: str, checkpoint: Che
             checkpoint.up_to_sequence,
             checkpoint.commitment,
             checkpoint.record,
+            # One that claims more than the ledger holds gives way: it is of a ledger that is no more.
+            head.seq,
         ),
     )
     transaction.written = True

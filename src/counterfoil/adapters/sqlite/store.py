@@ -49,7 +49,7 @@ SAVE_CHECKPOINT: Final = (
     " VALUES (?, ?, ?, ?, ?, ?)"
     " ON CONFLICT (stream, projection, version) DO UPDATE SET up_to_sequence = excluded.up_to_sequence,"
     " commitment = excluded.commitment, record = excluded.record"
-    " WHERE excluded.up_to_sequence >= checkpoint.up_to_sequence"
+    " WHERE excluded.up_to_sequence >= checkpoint.up_to_sequence OR checkpoint.up_to_sequence > ?"
 )
 
 
@@ -301,6 +301,8 @@ def _save_checkpoint(transaction: WriteTransaction, checkpoint: Checkpoint) -> N
             checkpoint.up_to_sequence,
             checkpoint.commitment,
             checkpoint.record,
+            # One that claims more than the ledger holds gives way: it is of a ledger that is no more.
+            head.seq,
         ),
     )
 
