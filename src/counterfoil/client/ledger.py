@@ -13,6 +13,7 @@ from counterfoil.client.admitting import Admitting
 from counterfoil.client.approving import Approving
 from counterfoil.client.archiving import Archiving
 from counterfoil.client.artifacts import place_of
+from counterfoil.client.asof import Rewinding
 from counterfoil.client.budgeting import Budgeting
 from counterfoil.client.clock import SystemClock
 from counterfoil.client.companions import Companions
@@ -24,7 +25,6 @@ from counterfoil.client.keykeeping import KeyKeeping
 from counterfoil.client.migrating import Migration, Upgrading
 from counterfoil.client.observing import Observing
 from counterfoil.client.place import MEMORY, open_parts
-from counterfoil.client.projecting import Projecting
 from counterfoil.client.reading import ConversationInfo
 from counterfoil.client.reconciling import Reconciling
 from counterfoil.client.rehearsing import Rehearsing
@@ -148,7 +148,7 @@ class Ledger(
     Journaling,
     KeyKeeping,
     Observing,
-    Projecting,
+    Rewinding,
     Reconciling,
     Repairing,
     Rehearsing,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from counterfoil.projections.declare import Projection
+from counterfoil.projections.registry import declare_all, event_type, projection
 from counterfoil.projections.told import AbsentContent, Told
 
-__all__ = ["AbsentContent", "Projection", "Told"]
+__all__ = ["AbsentContent", "Projection", "Told", "declare_all", "event_type", "projection"]

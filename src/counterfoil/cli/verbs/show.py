@@ -12,6 +12,7 @@ from counterfoil.cli.commanding import ledger_option
 from counterfoil.cli.exits import Exit
 from counterfoil.cli.face import Face
 from counterfoil.cli.finding import Named, find, opened
+from counterfoil.cli.looking_back import declare_projections, show_past
 from counterfoil.cli.options import face_options, pass_face, reading_options
 from counterfoil.cli.render.budgeted import budget_json, budget_lines
 from counterfoil.cli.render.cells import number, text
@@ -61,6 +62,12 @@ LIMIT_MAX: Final = 100_000
     help="Every request, and how much it shares with the one before.",
 )
 @click.option(
+    "--at",
+    type=click.IntRange(0),
+    metavar="N",
+    help="What was known at this sequence: runs, effects, reviews, state, projections.",
+)
+@click.option(
     "--after", type=click.IntRange(0), help="Begin after this sequence. A conversation begins near its end."
 )
 @click.option(
@@ -79,6 +86,7 @@ def command(
     request: str | None,
     raw: bool,
     as_requests: bool,
+    at: int | None,
     after: int | None,
     limit: int,
 ) -> int:
@@ -86,7 +94,8 @@ def command(
 
     With SEQUENCE the event at that place, exactly. A row of a timeline is a step; an effect is a pair of intention
     and observation, and one in doubt says how long, what is known and what leads out. --request STEP, with or without
-    NAME, shows what was sent to a model; --raw prints its exact bytes.
+    NAME, shows what was sent to a model; --raw prints its exact bytes. --at N folds a conversation's state again as far
+    as event N.
     """
     if raw and request is None:
         raise click.UsageError("--raw is for one request: name it with --request STEP")
@@ -101,6 +110,9 @@ def command(
         named = find(ledger, (name,) if sequence is None else (name, str(sequence)))
         one = None if named.stored is None or as_bytes else str(named.stored.event_id)
         face.begin(ledger, named.stream_id, one)
+        if at is not None:
+            declare_projections(face, ledger, None)
+            return show_past(face, ledger, named.stream_id, at)
         if as_requests:
             return show_requests(face, ledger, named, limit)
         if named.stored is not None:
