@@ -100,7 +100,7 @@ class Rewinding(Projecting):
         with self.store.snapshot() as reader:
             fold = _FoldTo(reader, FEATURES, lambda _: None if self._keys_missing else self.keyring, sequence)
             try:
-                tables = _folded(fold, genesis)
+                tables = _folded(fold, genesis, self.tenant)
                 whole = stream_id not in fold.incomplete
             finally:
                 fold.close()
@@ -112,8 +112,8 @@ class Rewinding(Projecting):
         return Past(stream_id, sequence, last, tables, whole, views)
 
 
-def _folded(fold: _FoldTo, genesis: Genesis) -> dict[str, list[Row]]:
-    fold.fold(genesis)
+def _folded(fold: _FoldTo, genesis: Genesis, tenant: str) -> dict[str, list[Row]]:
+    fold.fold(genesis, tenant)
     found = {spec.name: [row for _, row in fold.refolded.left(spec.name)] for spec in fold.tables}
     return {name: rows for name, rows in found.items() if rows}
 

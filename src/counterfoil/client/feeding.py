@@ -144,7 +144,7 @@ class _Following:
     def _take(self, stored: StoredEvent) -> bool:
         stream_id = stored.stream_id
         try:
-            if self._ports.genesis(stream_id).tenant != self._ports.tenant:
+            if not self._ports.owns(stream_id):
                 return True
             event: Event = self._ports.event(stored)
             self._check_order(stored)

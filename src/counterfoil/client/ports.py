@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import suppress
 from functools import partial
-from typing import Any, Protocol, assert_never
+from typing import Any, assert_never
 
 from counterfoil.abc import ArtifactStore, Clock, Ids
 from counterfoil.access.session import Session
@@ -49,6 +49,7 @@ from counterfoil.flow.requests import (
     UnitDraft,
 )
 from counterfoil.keys.keyring import Keyring
+from counterfoil.projections.keeper import Keeper
 from counterfoil.store.aio import AsyncAppender
 from counterfoil.store.contract import Store
 from counterfoil.store.facts import recorded_fact, resolved
@@ -82,18 +83,6 @@ ADOPTION_TRIES = 5
 
 GENESES_KEPT_MAX = 4096
 """Parsed genesis texts kept at once; beyond it the cache starts anew."""
-
-
-class Keeper(Protocol):
-    """Keeps derived state as runs go on. It never raises: what it keeps only accelerates."""
-
-    def due(self, unit: UnitDraft) -> list[tuple[str, str | None]]:
-        """What is to be kept once this unit is recorded: (stream, run)."""
-        ...
-
-    def keep(self, due: Sequence[tuple[str, str | None]]) -> None:
-        """Keep it."""
-        ...
 
 
 class LedgerPorts:
