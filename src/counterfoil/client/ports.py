@@ -16,6 +16,7 @@ from counterfoil.artifacts.rows import ARTIFACTS
 from counterfoil.artifacts.spill import spill
 from counterfoil.artifacts.vault import Vault
 from counterfoil.client.adopting import Adoptions
+from counterfoil.client.deriving import rows_by_type, stand_ins_by_type
 from counterfoil.client.gating import Gate, authority_of
 from counterfoil.client.opening import open_content
 from counterfoil.core.artifact import INTERNAL, PUBLIC, Reference, check_class
@@ -53,7 +54,7 @@ from counterfoil.projections.keeper import Keeper
 from counterfoil.store.aio import AsyncAppender
 from counterfoil.store.contract import Store
 from counterfoil.store.facts import recorded_fact, resolved
-from counterfoil.store.rows import Fact, Feature, RecordedAtOf, RowChange, RowsOf, SequenceOf, StandsIn
+from counterfoil.store.rows import Fact, Feature, RecordedAtOf, RowChange, SequenceOf
 from counterfoil.store.unit import (
     ANY,
     Claimed,
@@ -115,8 +116,8 @@ class LedgerPorts:
         self._content: ContentMode = content
         self._genesis: dict[str, Genesis] = {}
         self._tenants: dict[str, str] = {}
-        self._rows_of = _rows_by_type(features)
-        self._stands_in_of = _stand_ins_by_type(features)
+        self._rows_of = rows_by_type(features)
+        self._stands_in_of = stand_ins_by_type(features)
         self._appender = AsyncAppender(store)
         self.vault: Vault = Vault(artifacts, keyring.material)
         self.gate: Gate | None = None
@@ -486,20 +487,3 @@ def _receipt(outcome: Outcome) -> Receipt:
     if isinstance(outcome, Refusal):
         raise outcome.error
     return outcome
-
-
-def _rows_by_type(features: Sequence[Feature]) -> dict[str, tuple[RowsOf, ...]]:
-    found: dict[str, tuple[RowsOf, ...]] = {}
-    for feature in features:
-        for event_type in feature.event_types:
-            found[event_type] = (*found.get(event_type, ()), feature.rows)
-    return found
-
-
-def _stand_ins_by_type(features: Sequence[Feature]) -> dict[str, tuple[StandsIn, ...]]:
-    found: dict[str, tuple[StandsIn, ...]] = {}
-    for feature in features:
-        for event_type in feature.event_types if feature.stands_in is not None else ():
-            assert feature.stands_in is not None
-            found[event_type] = (*found.get(event_type, ()), feature.stands_in)
-    return found
