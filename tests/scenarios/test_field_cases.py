@@ -128,6 +128,8 @@ CASES = {
         scenarios/test_run_unknown_events.py::test_what_interprets_the_events_refuses_naming_type_version_and_sequence
         scenarios/test_run_unknown_events.py::test_an_ignorable_event_is_skipped_and_a_known_one_is_not
         scenarios/test_verify_unknown_event.py::test_the_conversation_verifies_whole_in_a_build_that_does_not_know_the_type
+        scenarios/test_search.py::test_an_event_of_a_type_that_this_build_does_not_know_is_found_too
+        scenarios/test_search.py::test_a_damaged_record_is_said_and_hides_no_neighbour
         """,
     "S23 search text is not a query language": """
         scenarios/test_search.py::test_a_text_is_no_query_language

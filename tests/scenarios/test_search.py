@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import unicodedata
 from contextlib import closing
 
@@ -402,12 +403,54 @@ def test_content_that_is_gone_since_it_was_indexed_is_not_shown(tmp_path):
         assert answer.approximate == ("gone",)
 
 
+def test_an_event_of_a_type_that_this_build_does_not_know_is_found_too(ledger):
+    talk(ledger, said=["begin"])
+    record(ledger, ledger.stream_of("case"), Part({"drawn": "walrus on canvas"}))
+    (hit,) = ledger.search("walrus on", "case").hits
+    assert hit.event_type == "note.kept"
+
+
+def test_a_damaged_record_is_said_and_hides_no_neighbour(tmp_path):
+    place = tmp_path / "ledger"
+    with counterfoil.open(place, search="off") as opened:
+        talk(opened, said=["walrus one", "walrus two"])
+    with closing(sqlite3.connect(place / "ledger.db")) as connection:
+        connection.execute("PRAGMA foreign_keys = OFF")
+        connection.execute("DROP TRIGGER event_content_update")
+        connection.execute(
+            "UPDATE event_content SET record = CAST(x'01' || substr(record, 3) AS BLOB)"
+            " WHERE slot = (SELECT 16 * position FROM event WHERE event_type = 'admission.accepted')"
+        )
+        connection.commit()
+    with counterfoil.open(place) as opened:
+        answer = opened.search("walrus", "case")
+        assert [hit.event_type for hit in answer.hits] == ["step.finished"]
+        assert answer.approximate == ("unread",)
+
+
+def test_what_was_spilled_to_an_artifact_is_found(tmp_path):
+    with counterfoil.open(tmp_path / "ledger") as opened:
+        with opened.run("agent", conversation="case", message="begin") as run:
+            run.step("long", lambda: ["filler " * 50_000, "the walrus at the end"])
+        (hit,) = [hit for hit in opened.search("walrus at", "case").hits if hit.event_type == "step.finished"]
+        assert hit.snippet.text == "the walrus at the end"
+
+
+def test_what_is_too_large_to_be_indexed_is_said(tmp_path, monkeypatch):
+    from counterfoil.client import indexed
+
+    monkeypatch.setattr(indexed, "SPILLED_BYTES_MAX", 100_000)
+    with counterfoil.open(tmp_path / "ledger") as opened:
+        with opened.run("agent", conversation="case", message="begin") as run:
+            run.step("long", lambda: ["filler " * 50_000, "walrus"])
+        answer = opened.search("walrus", "case")
+        assert (answer.hits, answer.approximate) == ((), ("cut",))
+
+
 # ---- the file --------------------------------------------------------------------------------------------------------
 
 
 def spoil(path, how):
-    import sqlite3
-
     if how == "garbage":
         path.write_bytes(b"this is no database at all, whatever its name may be" * 100)
         return

@@ -20,13 +20,14 @@ MeasureWith = Callable[[Scale, Path, Means], list[Figure]]
 class Benchmark:
     """One benchmark: its name for ``--only``, what it compares, and ``module.function`` that takes its figures.
 
-    ``needs`` names what it cannot do without beside a directory.
+    ``needs`` names what it cannot do without beside a directory; ``named`` runs only where ``--only`` names it.
     """
 
     name: str
     title: str
     where: str
     needs: Need | None = None
+    named: bool = False
 
     def measure(self, scale: Scale, directory: Path, means: Means | None = None) -> list[Figure]:
         """Take its figures in an empty directory of its own."""
@@ -47,7 +48,7 @@ BENCHMARKS: Final = (
     Benchmark("effect", "an effect against plain INSERT and COMMIT", "effect.effect_pair"),
     Benchmark("verify", "verification against loops that read and hash", "verify.verify_levels"),
     Benchmark("fold", "folding events into state", "fold.fold_events"),
-    Benchmark("search", "a page of search over a million events", "search.answers"),
+    Benchmark("search", "a page of search over a million events", "search.answers", named=True),
     Benchmark("processes", "8 processes on one stream", "processes.eight_processes"),
     Benchmark("journal", "turns with the journal off, queued and synchronous", "journal.turn_journal"),
     Benchmark("postgres", "PostgreSQL against loops written by hand", "postgres.by_hand", "server"),

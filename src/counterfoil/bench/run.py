@@ -95,7 +95,7 @@ def _chosen(only: tuple[str, ...]) -> tuple[Benchmark, ...]:
     for name in only:
         if name not in known:
             raise InputError(f"there is no benchmark {name!r}", hint=f"there are {', '.join(known)}")
-    benchmarks = tuple(benchmark for benchmark in BENCHMARKS if not only or benchmark.name in only)
+    benchmarks = tuple(one for one in BENCHMARKS if one.name in only or not (only or one.named))
     if any(benchmark.name == "canonical" for benchmark in benchmarks) and find_spec("rfc8785") is None:
         raise InputError(
             "rfc8785 is needed to compare with and is not installed",
