@@ -1,9 +1,10 @@
-"""The protocols that a host may implement itself: clock, ids, key provider, key store, artifact store, policy, authorizer."""
+"""The protocols a host may implement: clock, ids, keys, artifact store, policy, authorizer, host of children."""
 
 from __future__ import annotations
 
 from counterfoil.abc.artifacts import ArtifactStore, ArtifactUpload
 from counterfoil.abc.authorizer import AccessDecision, AccessRequest, Actor, Authorizer
+from counterfoil.abc.children import ChildHost, ChildLink, HostAnswer
 from counterfoil.abc.host import Host
 from counterfoil.abc.keys import EpochKeyProvider, KeyProvider, KeyRow, KeyStore, SubjectRow
 from counterfoil.abc.policy import Asking, Policy, Proposal, Ruling
@@ -18,9 +19,12 @@ __all__ = [
     "ArtifactUpload",
     "Asking",
     "Authorizer",
+    "ChildHost",
+    "ChildLink",
     "Clock",
     "EpochKeyProvider",
     "Host",
+    "HostAnswer",
     "Ids",
     "KeyProvider",
     "KeyRow",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from counterfoil.abc.children import ChildHost
 from counterfoil.abc.sandbox import NoSandbox, SandboxProbe
 
 
@@ -11,7 +12,10 @@ from counterfoil.abc.sandbox import NoSandbox, SandboxProbe
 class Host:
     """The capabilities of a host, for ``counterfoil.open(…, host=Host(…))``.
 
-    ``sandbox`` answers ``run.probe``. What is not given has a default.
+    ``sandbox`` answers ``run.probe``. ``children`` carries out what runs spawn; without one, threads of this process run
+    registered agents. Children may lie ``child_depth_max`` deep. What is not given has a default.
     """
 
     sandbox: SandboxProbe = field(default_factory=NoSandbox)
+    children: ChildHost | None = None
+    child_depth_max: int = 8

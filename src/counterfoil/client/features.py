@@ -17,6 +17,7 @@ from counterfoil.keys.rows import FEATURE as KEYS
 from counterfoil.projections.rows import FEATURE as PROJECTIONS
 from counterfoil.repair.rows import FEATURE as REPAIR
 from counterfoil.runtime.budgets.rows import FEATURE as BUDGETS
+from counterfoil.runtime.children.rows import FEATURE as CHILDREN
 from counterfoil.runtime.rehearsals import FEATURE as REHEARSALS
 from counterfoil.runtime.rows import FEATURE as RUNTIME
 from counterfoil.runtime.slots.rows import FEATURE as SLOTS
@@ -26,6 +27,7 @@ FEATURES: Final[tuple[Feature, ...]] = (
     RUNTIME,
     SLOTS,
     BUDGETS,
+    CHILDREN,
     EFFECTS,
     DECLARED,
     LEVER,

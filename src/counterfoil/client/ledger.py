@@ -237,6 +237,7 @@ class Ledger(
             self.keeps_turns,
             self.host,
             trees=self._trees,
+            nursery=self._nursery(),
         )
         return Run(host, spec)
 
@@ -371,4 +372,6 @@ class Ledger(
         Needs the tools' code: import it, or name its module as ``app`` in ``counterfoil.toml``.
         """
         self.check_writable()
-        return recover(self.ports, self.owner, find_tool, only=only)
+        report = recover(self.ports, self.owner, find_tool, only=only)
+        report.children = self._recover_children(only)
+        return report

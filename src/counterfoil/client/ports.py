@@ -30,6 +30,7 @@ from counterfoil.errors import (
     AppendTimeout,
     CounterfoilError,
     InvalidForm,
+    InvalidUnit,
     KeyMissing,
     StreamNotFound,
     WrongSequence,
@@ -451,6 +452,14 @@ class LedgerPorts:
         if self.gate is not None:
             self.gate.check_artifact(reference, session)
         yield from self.vault.pieces(reference)
+
+    def keep_row(self, stream_id: str, change: RowChange) -> None:
+        """Change a row that outlived every stream it belonged to: no event is left that it could follow from."""
+        if self.store.stream(stream_id) is not None:
+            raise InvalidUnit(
+                f"{stream_id} is there, so its rows follow from its events", stream_id=stream_id
+            )
+        self.store.rebuild_rows(stream_id, [change])
 
     # ---- time, ids, leases ----
 

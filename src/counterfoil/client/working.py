@@ -7,19 +7,20 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
-from counterfoil.abc import Policy
-from counterfoil.client.handle import Handle
+from counterfoil.abc import ChildLink, Policy
+from counterfoil.client.childing import Childing
 from counterfoil.client.place import MEMORY
 from counterfoil.core.values import from_json
 from counterfoil.effects.declaring import record_tools, recorded_schema
 from counterfoil.effects.registry import find_tool, tools
 from counterfoil.errors import ConflictError, CounterfoilError, LeaseLost, RunWaiting
 from counterfoil.flow.drive import drive
-from counterfoil.runtime.agents import Agent
+from counterfoil.runtime.agents import Agent, find_agent
 from counterfoil.runtime.block import RunHost
 from counterfoil.runtime.ready import ReadyRun, ready_runs
 from counterfoil.runtime.ready_inputs import ReadyInput, ready_inputs
 from counterfoil.runtime.recover import policy_of
+from counterfoil.runtime.rows import RUNS
 from counterfoil.runtime.run import Run
 from counterfoil.runtime.spec import check_seconds, make_spec
 from counterfoil.runtime.worker import Entry, Happening, Started, Worker
@@ -27,7 +28,7 @@ from counterfoil.runtime.worker import Entry, Happening, Started, Worker
 NO_POLICY = "it began under a policy, and its agent is registered without one: counterfoil.agent(…, policy=…) gives it one"
 
 
-class Working(Handle):
+class Working(Childing):
     """The runs of a ledger that can go on, and workers."""
 
     def ready(self) -> Iterator[ReadyRun]:
@@ -86,6 +87,14 @@ class Working(Handle):
         found = drive(recorded_schema(self.tenant, tool, version, schema), self.ports)
         return None if found is None else cast("Mapping[str, Any]", from_json(dict(found)))
 
+    def _carry_out(self, child: ChildLink) -> None:
+        """Enter a child's run with the code of its agent; how the block was left stands in the ledger."""
+        agent = find_agent(child.agent)
+        row = self.store.get(RUNS, (child.run_id,))
+        started = 1 if row is None else int(row["started_sequence"] or 1)
+        if agent is not None:
+            self._enter(ReadyRun(child.run_id, child.stream_id, child.agent, "spawned", started), agent)
+
     def _enter(self, ready: ReadyRun, agent: Agent) -> Entry:
         """Run an agent's code in its run, and tell how the block was left."""
         policy = self.policy if agent.policy is None else agent.policy
@@ -128,6 +137,7 @@ class Working(Handle):
             self.keeps_turns,
             self.host,
             trees=self._trees,
+            nursery=self._nursery(),
         )
         return Run(host, spec)
 

@@ -29,6 +29,12 @@ class DuplicateMember(NotCanonical):
     code = "duplicate_member"
 
 
+class ChildTooDeep(InputError):
+    """A run spawned a child deeper than children may lie. Fields ``run_id depth depth_max``."""
+
+    code = "child_too_deep"
+
+
 class TooDeep(InputError):
     """Nesting beyond the limit of FORMAT 1."""
 

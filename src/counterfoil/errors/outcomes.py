@@ -45,6 +45,12 @@ class ResultNotKept(EffectError):
     code = "result_not_kept"
 
 
+class ChildFailed(EffectError):
+    """A child did not end as ``success``. Fields ``child_run_id child_stream_id state terminal error_class``."""
+
+    code = "child_failed"
+
+
 class ModelFailed(EffectError):
     """The model raised, or answered what cannot be recorded; that stands in the ledger as ``provider.failed``."""
 

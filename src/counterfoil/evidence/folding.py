@@ -15,7 +15,7 @@ from counterfoil.evidence.refolded import Refolded
 from counterfoil.keys.keyring import Keyring, index_key_id
 from counterfoil.store.contract import Reader
 from counterfoil.store.facts import recorded_fact
-from counterfoil.store.rows import Feature, RowsOf, TableSpec
+from counterfoil.store.rows import Cell, Feature, RowsOf, TableSpec
 
 PAGE_STREAMS: Final = 500
 
@@ -62,6 +62,12 @@ class RowFold:
                 self.incomplete.add(genesis.stream_id)
                 self.unopened(genesis, header)
             self._apply(tenant, header, content, keyring)
+
+    def is_without_events(self, spec: TableSpec, stream_id: Cell) -> bool:
+        """Whether nothing can be said of the rows of a stream: it was not folded, or they outlived its purge."""
+        if stream_id in self.skipped or stream_id in self.incomplete:
+            return True
+        return spec.outlives is not None and self._reader.stream(str(stream_id)) is None
 
     def unopened(self, genesis: Genesis, header: Header) -> None:
         """Told of each event whose content could not be opened."""

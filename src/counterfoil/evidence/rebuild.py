@@ -130,8 +130,8 @@ class _Rebuild(RowFold):
         stored = 0
         for row in self._stored(spec):
             stored += 1
-            stream_id = row.get(spec.stream_column or "")
-            if stream_id is None or stream_id in self.skipped or stream_id in self.incomplete:
+            stream_id = row.get(spec.owner_column)
+            if stream_id is None or self.is_without_events(spec, stream_id):
                 self._keep(spec, row)
         if not stored and spec.name in self._stale and spec.name in self._unopened:
             stream_id, sequence = self._unopened[spec.name]

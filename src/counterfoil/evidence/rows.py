@@ -59,7 +59,7 @@ class RowCheck(RowFold):
         examples: list[str] = []
         try:
             for row in self._stored(spec):
-                if chosen is None or row.get(spec.stream_column or "") in chosen:
+                if chosen is None or row.get(spec.owner_column) in chosen:
                     self._judge(spec, row, found, examples)
         except (InvalidUnit, SchemaUnknown):
             found.why = "the store does not hold this table"
@@ -86,16 +86,14 @@ class RowCheck(RowFold):
         found.stored += 1
         key = tuple(row[name] for name in spec.key)
         wanted = self.refolded.take(spec.name, key)
-        stream_id = row.get(spec.stream_column or "")
+        stream_id = row.get(spec.owner_column)
         if wanted is None:
-            if stream_id not in self.skipped and stream_id not in self.incomplete:
+            if not self.is_without_events(spec, stream_id):
                 found.unexplained += 1
                 _add(examples, f"unexplained {_shown_key(key)}")
             return
         found.refolded += 1
-        columns = _differing(
-            spec, row, wanted, lenient=wanted.get(spec.stream_column or "") in self.incomplete
-        )
+        columns = _differing(spec, row, wanted, lenient=wanted.get(spec.owner_column) in self.incomplete)
         if columns:
             found.differing += 1
             _add(examples, f"{', '.join(columns)} of {_shown_key(key)}")

@@ -9,6 +9,7 @@ from counterfoil.core.artifact import Reference
 from counterfoil.core.genesis import Genesis
 from counterfoil.core.keyed import KeyMaterial
 from counterfoil.flow.requests import ClaimSpec, PutArtifact, Query, Stored, UnitDraft
+from counterfoil.store.rows import RowChange
 from counterfoil.store.unit import Claimed, Lease, Receipt
 
 
@@ -46,6 +47,10 @@ class Ports(Protocol):
 
     def artifact_pieces(self, reference: Reference) -> Iterator[bytes]:
         """The plain bytes of an artifact piece by piece, checked (FORMAT 10)."""
+        ...
+
+    def keep_row(self, stream_id: str, change: RowChange) -> None:
+        """Change a row that outlived every stream it belonged to; ``stream_id`` is one that was purged."""
         ...
 
     def now_ms(self) -> int:

@@ -21,6 +21,8 @@ from counterfoil.flow.known import OWN_TYPES, interpreted
 from counterfoil.flow.ports import Ports
 from counterfoil.flow.requests import Append, Entry, Events, Flow, Now, Read, Release, UnitDraft, Wait
 from counterfoil.runtime import events, rows
+from counterfoil.runtime.children.begin import spawned_spec
+from counterfoil.runtime.children.state import run_of
 from counterfoil.runtime.decide import (
     Absorb,
     Busy,
@@ -68,6 +70,8 @@ class Entered:
     lease: Lease | None
     history: Sequence[Event] = ()
     terminal: str | None = None
+    spec: RunSpec | None = None
+    """As the run began, where that says more than what was asked for."""
     sequence: int | None = None
     """Of the last event that this entry recorded."""
 
@@ -127,7 +131,7 @@ def _carry_out(decision: Decision, desk: Desk) -> Flow[Entered]:
 
 
 def _start(desk: Desk, park: RunState | None) -> Flow[Entered]:
-    run_id = desk.ports.new_id("run")
+    run_id = yield from _next_run(desk)
     if desk.spec.admission_id is not None:
         # Asked for by id, the admitted message is meant: it is what the run's input digest is made of.
         desk.spec = replace(desk.spec, message=(yield from admitted_message(desk.seen.admission_id)))
@@ -136,7 +140,18 @@ def _start(desk: Desk, park: RunState | None) -> Flow[Entered]:
     parked_ = yield from desk.parking(park)
     drafts = [*opened, *accepted, *parked_, *desk.starting(run_id, desk.seen.token + 1)]
     claimed = yield from desk.claim(drafts, [*guards, *more, *_still_running(park)])
-    return Entered(desk.stream_id, run_id, desk.admission_id, claimed.lease, sequence=_last(claimed))
+    return Entered(
+        desk.stream_id, run_id, desk.admission_id, claimed.lease, sequence=_last(claimed), spec=desk.spec
+    )
+
+
+def _next_run(desk: Desk) -> Flow[str]:
+    """The id of the run to start: in a child's conversation it was fixed with its input, and named by the parent."""
+    if not desk.seen.child or desk.seen.admission_id is None:
+        return desk.ports.new_id("run")
+    run_id = run_of(desk.seen.admission_id)
+    desk.spec = yield from spawned_spec(desk.spec, desk.stream_id, run_id)
+    return run_id
 
 
 def _resume(desk: Desk, decision: Resume) -> Flow[Entered]:
@@ -197,8 +212,7 @@ def _supersede(desk: Desk, old: RunState) -> Flow[Entered]:
     if old.admission_id is not None:
         superseded = events.admission_superseded(old.admission_id, old.run_id, desk.admission_id)
         drafts.append(desk.draft(superseded))
-    drafts += yield from desk.lapsing(old)
-    drafts.append(desk.draft(events.run_finished("superseded", tally_of(record).data), old.run_id))
+    drafts += yield from desk.ending(old, events.run_finished("superseded", tally_of(record).data))
     drafts += desk.starting(run_id, desk.seen.token + 1)
     if desk.seen.lease is not None:
         # The claim needs a free lease. Until it is made the old worker may still append, which does no harm.

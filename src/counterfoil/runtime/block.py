@@ -27,6 +27,9 @@ from counterfoil.flow.ports import Ports
 from counterfoil.flow.requests import Flow
 from counterfoil.runtime.admit import Entered
 from counterfoil.runtime.budgets.check import Budgets
+from counterfoil.runtime.children.decide import STOPPING
+from counterfoil.runtime.children.spawn import Nursery
+from counterfoil.runtime.children.stop import Stopper, stop_children
 from counterfoil.runtime.heartbeat import Heartbeat
 from counterfoil.runtime.leave import (
     Ended,
@@ -66,6 +69,7 @@ class RunHost:
     turns: bool = False
     host: Host = field(default_factory=Host)
     trees: Trees = field(default_factory=Trees)
+    nursery: Nursery | None = None
 
 
 def make_scope(
@@ -89,7 +93,7 @@ def make_scope(
         seen=entered.sequence,
     )
     scope.part(Turning).on = host.turns
-    scope.part(Budgets).begin(spec)
+    scope.part(Budgets).begin(entered.spec or spec)
     scope.part(Tree).share(host.trees)
     return scope
 
@@ -126,6 +130,7 @@ def leave(
     try:
         impatient = _wait_idle(scope)
         left = drive(_left_flow(scope, closing, ending), host.ports)
+        drive(_stops_flow(host, scope, left), host.ports)
     except BaseException as failure:  # noqa: BLE001 - whatever it is, it is raised again below
         _not_recorded(spec, scope, closing, failure)
     finally:
@@ -155,6 +160,7 @@ async def leave_async(
         await _idle(scope)
         ended = await adrive(_left_flow(scope, closing, ending), host.ports)
         outcome.terminal = ended.terminal if isinstance(ended, Ended) else None
+        await adrive(_stops_flow(host, scope, ended), host.ports)
         return ended
 
     try:
@@ -195,8 +201,20 @@ def _left_flow(scope: RunScope, closing: _Closing, ending: Ending) -> Flow[Left 
     left = yield from _recorded(scope, closing, ending)
     if isinstance(left, Waits) and (cancelled := scope.cancelled()) is not None:
         # Cancelled while it was put to rest: nobody would end it then. Its doubt stays and is recovered.
-        return (yield from end_flow(scope, cancelled.terminal, error=cancelled))
+        left = yield from end_flow(scope, cancelled.terminal, error=cancelled)
     return left
+
+
+def _stops_flow(host: RunHost, scope: RunScope, left: Left | None) -> Flow[None]:
+    """The run's end has asked its children to end; what cannot be carried out here is finished by recovery."""
+    if not isinstance(left, Ended) or left.terminal not in STOPPING or host.nursery is None:
+        return
+    by = Stopper(host.nursery.host, host.ports, host.owner, scope.actor)
+    try:
+        yield from stop_children(scope.stream_id, by)
+    except CounterfoilError:
+        # The end is on record, and with it that they are to end: whoever recovers goes on from there.
+        return
 
 
 def _recorded(scope: RunScope, closing: _Closing, ending: Ending) -> Flow[Left | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -16,6 +16,7 @@ from counterfoil.errors import (
     RunEnded,
     RunNotFound,
     StoreBusy,
+    StreamNotFound,
     WrongSequence,
 )
 from counterfoil.flow.context import LEASE_TTL_MS
@@ -38,6 +39,7 @@ from counterfoil.flow.requests import (
     UnitDraft,
 )
 from counterfoil.runtime import events, rows
+from counterfoil.runtime.children.kin import Kin, RunEnd, kin_at_end
 from counterfoil.runtime.events import Said
 from counterfoil.runtime.line import next_in_line
 from counterfoil.runtime.owner import is_gone
@@ -50,7 +52,8 @@ from counterfoil.store.unit import Claimed, Head, at
 TRIES_MAX: Final = 64
 """How often cancelling looks again because the conversation moved between reading and writing."""
 
-_MOVED = (Fenced, LeaseHeld, GuardFailed, WrongSequence)
+MOVED: Final = (Fenced, LeaseHeld, GuardFailed, WrongSequence, StreamNotFound)
+"""What an append is refused with when somebody else was there since it was decided on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +93,7 @@ def cancel_run(run_id: str, *, owner: str, person: Person, reason: str) -> Flow[
     """
     reason = to_json(reason, "reason")
     for _ in range(TRIES_MAX):
-        seen = yield from _look(run_id)
+        seen = yield from look_at_run(run_id)
         match judge_cancel(
             state=seen.state, terminal=seen.terminal, held=seen.held, requested=seen.requested
         ):
@@ -108,14 +111,14 @@ def cancel_run(run_id: str, *, owner: str, person: Person, reason: str) -> Flow[
             case judged:
                 try:
                     yield from _append(seen, person, reason, owner, end=judged == "end")
-                except _MOVED:
+                except MOVED:
                     continue
                 return Cancelled(run_id, seen.stream_id, "ended" if judged == "end" else "requested")
     raise StoreBusy("the conversation kept changing while its run was cancelled", hint="try again")
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class FoundRun:
     """The run as it was found, and where its conversation stood then."""
 
     run_id: str
@@ -127,7 +130,8 @@ class _Seen:
     requested: bool
 
 
-def _look(run_id: str) -> Flow[_Seen]:
+def look_at_run(run_id: str) -> Flow[FoundRun]:
+    """The run with where its conversation stands. Raises ``RunNotFound``."""
     found: Row | None = yield Read(RowOf(rows.RUNS, (run_id,)))
     if found is None:
         raise RunNotFound(f"there is no run {run_id} in this ledger", run_id=run_id)
@@ -138,7 +142,7 @@ def _look(run_id: str) -> Flow[_Seen]:
     now: int = yield Now()
     lease = head.lease
     asked: list[Event] = yield Read(Events(stream_id, 0, CANCELLING, run_id, 1))
-    return _Seen(
+    return FoundRun(
         run_id=run_id,
         stream_id=stream_id,
         state=str(row["state"]),
@@ -149,61 +153,68 @@ def _look(run_id: str) -> Flow[_Seen]:
     )
 
 
-def _append(seen: _Seen, person: Person, reason: str, owner: str, *, end: bool) -> Flow[None]:
-    guard = RowIs(rows.RUNS, (seen.run_id,), frozenset({seen.state}))
+def _append(seen: FoundRun, person: Person, reason: str, owner: str, *, end: bool) -> Flow[None]:
     drafts: list[Draft] = []
+    actor = {"type": "human", "id": person.key.key_id}
     if not seen.requested:
         content = {"reason": reason, "by": {"$part": 1}}
-        drafts.append(
-            (yield from _draft(seen, person, Said("run.cancel_requested", {}, content), named=True))
-        )
-    if not end:
-        yield Append(UnitDraft((Entry(seen.stream_id, tuple(drafts), at(seen.head.sequence)),), (guard,)))
+        asked = yield from _draft(seen, actor, Said("run.cancel_requested", {}, content))
+        asked.parts = (*asked.parts, Part(_name(person), key=person.key))
+        drafts.append(asked)
+    if end:
+        yield from end_run(seen, actor, owner, drafts)
         return
+    guard = RowIs(rows.RUNS, (seen.run_id,), frozenset({seen.state}))
+    yield Append(UnitDraft((Entry(seen.stream_id, tuple(drafts), at(seen.head.sequence)),), (guard,)))
+
+
+def end_run(seen: FoundRun, actor: Mapping[str, str], owner: str, before: Sequence[Draft] = ()) -> Flow[None]:
+    """End an open run that nobody holds as ``cancelled``, in one append with whatever goes ``before``.
+
+    Raises ``ConflictError`` when the conversation moved; then look again.
+    """
+    guard = RowIs(rows.RUNS, (seen.run_id,), frozenset({seen.state}))
+    drafts = list(before)
     claim: ClaimSpec | None = None
     if seen.state == RUNNING:
         # Its worker is gone, or asleep: from here on it can append nothing.
         token = seen.head.token
         claimed = events.run_claimed(token + 1, token, "recovery", worker())
-        drafts.append((yield from _draft(seen, person, claimed)))
+        drafts.append((yield from _draft(seen, actor, claimed)))
         claim = ClaimSpec(seen.stream_id, owner, LEASE_TTL_MS, token)
         if seen.head.lease is not None:
             yield Release(seen.head.lease)
-    drafts += yield from _ending(seen, person)
-    unit = UnitDraft((Entry(seen.stream_id, tuple(drafts), at(seen.head.sequence)),), (guard,))
+    ending, kin = yield from _ending(seen, actor)
+    own = Entry(seen.stream_id, (*drafts, *ending, *kin.drafts), at(seen.head.sequence))
+    unit = UnitDraft((own, *kin.entries), (guard, *kin.guards))
     answer: object = yield Append(unit, claim)
     if isinstance(answer, Claimed):
         yield Release(answer.lease)
 
 
-def _ending(seen: _Seen, person: Person) -> Flow[list[Draft]]:
-    """The end of the run, with what nobody will answer any more, and the next input's turn."""
+def _ending(seen: FoundRun, actor: Mapping[str, str]) -> Flow[tuple[list[Draft], Kin]]:
+    """The end of the run, with what nobody will answer any more, the next input's turn, and what its family is told."""
     drafts = []
     for approval in (yield from open_approvals(seen.run_id)):
         lapsed = events.approval_expired(approval.approval_id, approval.effect_id)
-        drafts.append((yield from _draft(seen, person, lapsed)))
+        drafts.append((yield from _draft(seen, actor, lapsed)))
     counted: list[Event] = yield Read(Events(seen.stream_id, types=COUNTED_TYPES, run_id=seen.run_id))
     finished = events.run_finished("cancelled", tally_of(counted).data)
-    drafts.append((yield from _draft(seen, person, finished)))
+    drafts.append((yield from _draft(seen, actor, finished)))
+    kin = yield from kin_at_end(RunEnd(seen.stream_id, seen.run_id, "cancelled", drafts[-1].event_id, actor))
     running: list[Row] = yield Read(Rows(rows.RUNS, "by_slot", (seen.stream_id, RUNNING), 2))
     if all(row["run_id"] == seen.run_id for row in running):
         row = yield from next_in_line(seen.stream_id)
         if row is not None:
             released = events.admission_released(str(row["admission_id"]), "operator")
-            drafts.append((yield from _draft(seen, person, released, of_run=False)))
-    return drafts
+            drafts.append((yield from _draft(seen, actor, released, of_run=False)))
+    return drafts, kin
 
 
-def _draft(
-    seen: _Seen, person: Person, said: Said, *, named: bool = False, of_run: bool = True
-) -> Flow[Draft]:
+def _draft(seen: FoundRun, actor: Mapping[str, str], said: Said, *, of_run: bool = True) -> Flow[Draft]:
     event_id: str = yield NewId("evt")
     now: int = yield Now()
-    actor = {"type": "human", "id": person.key.key_id}
-    draft = said.draft(event_id, now, actor, run_id=seen.run_id if of_run else None)
-    if named:
-        draft.parts = (*draft.parts, Part(_name(person), key=person.key))
-    return draft
+    return said.draft(event_id, now, actor, run_id=seen.run_id if of_run else None)
 
 
 def _name(person: Person) -> Mapping[str, Any]:

@@ -15,6 +15,7 @@ from counterfoil.flow.requests import Append, ClaimSpec, Entry, Flow, Release, U
 from counterfoil.runtime import events, rows
 from counterfoil.runtime.budgets.check import starting_limits
 from counterfoil.runtime.budgets.events import budget_set
+from counterfoil.runtime.children.kin import Kin, RunEnd, kin_at_end
 from counterfoil.runtime.doubt import parked
 from counterfoil.runtime.events import CONVERSATION_SCOPE, TENANT_SCOPE, Said
 from counterfoil.runtime.look import Seen
@@ -36,6 +37,8 @@ class Desk:
         self.agent: dict[str, str] = {"type": "agent", "id": spec.agent} | (
             {"identity_version": spec.agent_version} if spec.agent_version else {}
         )
+        self.kin = Kin()
+        """What others are told of runs that end here; it goes with the claim."""
         self.create: Genesis | None = None
         if seen.stream_id is None:
             self.create = ports.new_genesis("conversation")
@@ -153,8 +156,18 @@ class Desk:
         if run is None:
             return []
         said = yield from parked(self.stream_id, run)
-        lapsed = [] if said.type == "run.suspended" else (yield from self.lapsing(run))
-        return [*lapsed, self.draft(said, run.run_id)]
+        if said.type == "run.suspended":
+            return [self.draft(said, run.run_id)]
+        return (yield from self.ending(run, said))
+
+    def ending(self, run: RunState, said: Said) -> Flow[list[Draft]]:
+        """The end of a run that was in the way, with what nobody will answer any more; its family is told."""
+        lapsed = yield from self.lapsing(run)
+        finished = self.draft(said, run.run_id)
+        end = RunEnd(self.stream_id, run.run_id, said.data["terminal"], finished.event_id, self.agent)
+        kin = yield from kin_at_end(end)
+        self.kin += kin
+        return [*lapsed, finished, *kin.drafts]
 
     def lapsing(self, run: RunState) -> Flow[list[Draft]]:
         """What people were asked for a run that ends now; nobody will use an answer any more."""
@@ -172,7 +185,8 @@ class Desk:
         if lease is not None and self.seen.situation.lapsed and lease.expires_at_ms > self.now_ms:
             # Its process is gone: what it held is free before the time is up.
             yield Release(lease)
-        unit = UnitDraft((Entry(self.stream_id, tuple(drafts), create=self.create),), tuple(guards))
+        own = Entry(self.stream_id, tuple(drafts), create=self.create)
+        unit = UnitDraft((own, *self.kin.entries), (*guards, *self.kin.guards))
         claim = ClaimSpec(self.stream_id, self.owner, LEASE_TTL_MS, self.seen.token)
         claimed: Claimed = yield Append(unit, claim)
         return claimed

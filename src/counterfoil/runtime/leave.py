@@ -27,6 +27,7 @@ from counterfoil.errors import (
     RunSuspended,
     SlotMoved,
     StoreError,
+    StreamNotFound,
     WrongSequence,
 )
 from counterfoil.errors.base import text_of
@@ -34,6 +35,8 @@ from counterfoil.flow.context import RunScope
 from counterfoil.flow.requests import Flow, HeadOf, Read, RowOf
 from counterfoil.runtime import events, rows
 from counterfoil.runtime.budgets.check import exceeded_drafts
+from counterfoil.runtime.children.kin import RunEnd, kin_at_end
+from counterfoil.runtime.children.settle import settle_purged
 from counterfoil.runtime.doubt import WAITS_MAX, open_effects, waiting_on
 from counterfoil.runtime.inputs import unread_inputs
 from counterfoil.runtime.line import next_in_line
@@ -126,23 +129,34 @@ def end_flow(
     The decision rests on what was read, so it is appended at that head or taken again (DESIGN 2.15).
     """
     for _ in range(TRIES_MAX):
-        head: Head = yield Read(HeadOf(scope.stream_id))
+        head: Head | None = yield Read(HeadOf(scope.stream_id))
+        if head is None:
+            return (yield from gone_flow(scope, terminal, output=output, error=error))
         if terminal == "success" and (effects := (yield from open_effects(scope.stream_id, scope.run_id))):
             cause, waits_for = waiting_on(effects)
             return (yield from rest_flow(scope, cause, waits_for, "an effect has no outcome yet"))
-        said = events.run_finished(
-            terminal,
-            scope.part(Record).tally.data,
-            output=output,
-            error=None if error is None else error_content(error),
-        )
+        told = None if error is None else error_content(error)
+        said = events.run_finished(terminal, scope.part(Record).tally.data, output=output, error=told)
         released = yield from _released(scope)
         lapsed = [*(yield from _lapsed(scope)), *exceeded_drafts(scope)]
         try:
             finished = draft(scope, said)
             kept = yield from kept_turn(scope, finished)
-            yield from record(scope, *lapsed, finished, *kept, *released, expected=at(head.sequence))
-        except WrongSequence:
+            kin = yield from kin_at_end(
+                RunEnd(scope.stream_id, scope.run_id, terminal, finished.event_id, scope.actor, output, told)
+            )
+            yield from record(
+                scope,
+                *lapsed,
+                finished,
+                *kept,
+                *kin.drafts,
+                *released,
+                expected=at(head.sequence),
+                guards=kin.guards,
+                others=kin.entries,
+            )
+        except (WrongSequence, GuardFailed, StreamNotFound):
             continue
         return Ended(terminal)
     raise WrongSequence(
@@ -150,6 +164,22 @@ def end_flow(
         hint="the run is open; run the same code again",
         run_id=scope.run_id,
     )
+
+
+def gone_flow(
+    scope: RunScope, terminal: str, *, output: Any = None, error: BaseException | None = None
+) -> Flow[Left]:
+    """The conversation was purged under the run: nothing more can be recorded there. A child's parent is told all the same.
+
+    Raises ``StreamNotFound`` for a run that is nobody's child.
+    """
+    told = None if error is None else error_content(error)
+    end = RunEnd(scope.stream_id, scope.run_id, terminal, scope.run_id, scope.actor, output, told)
+    if not (yield from settle_purged(end, scope.ports)):
+        raise StreamNotFound(
+            f"the conversation of run {scope.run_id} was purged while it ran", stream_id=scope.stream_id
+        )
+    return Ended(terminal)
 
 
 def _lapsed(scope: RunScope) -> Flow[list[Draft]]:

@@ -11,6 +11,7 @@ from counterfoil.errors import InputError, NotFoundError, RunNotFound, StreamNot
 from counterfoil.flow.ports import Ports
 from counterfoil.flow.requests import Flow, HeadOf, Now, Read, RowOf, Rows
 from counterfoil.runtime import rows
+from counterfoil.runtime.children.state import admission_of, child_row
 from counterfoil.runtime.decide import Situation
 from counterfoil.runtime.events import WhileRunning, WhileSuspended
 from counterfoil.runtime.owner import is_gone
@@ -35,6 +36,8 @@ class Seen:
     """The conversation's name, if the caller gave one that is new here."""
     admission_version: int | None = None
     """Version of the admission's row: whoever has it wait for something else meanwhile is not passed over."""
+    child: bool = False
+    """Whether the conversation is a child's."""
 
     @property
     def admission_id(self) -> str | None:
@@ -103,7 +106,10 @@ def _look_at(ports: Ports, spec: RunSpec, stream_id: str, admission: Row | None)
         now_ms=now,
     )
     version = None if admission is None else int(admission["row_version"] or 0)
-    return Seen(situation, stream_id, head.token, head.lease, admission_version=version)
+    child = conversation is not None and conversation["origin"] == "child"
+    return Seen(
+        situation, stream_id, head.token, head.lease, admission_version=version, child=child
+    )
 
 
 def _lapsed(lease: Lease, now_ms: int) -> bool:
@@ -131,9 +137,14 @@ def _admission(ports: Ports, spec: RunSpec, stream_id: str | None) -> Flow[Row |
 
 def _admission_of_run(run_id: str) -> Flow[Row | None]:
     run: Row | None = yield Read(RowOf(rows.RUNS, (run_id,)))
+    if run is None and (spawned := (yield from child_row(run_id))) is not None:
+        # On record and not begun: the input that its parent gave it is there.
+        run = {**spawned, "admission_id": admission_of(run_id)}
     if run is None or run["admission_id"] is None:
         raise RunNotFound(f"there is no run {run_id} to go on with in this ledger", run_id=run_id)
     admission: Row | None = yield Read(RowOf(rows.ADMISSIONS, (run["admission_id"],)))
+    if admission is None:
+        raise RunNotFound(f"the conversation of run {run_id} is gone", run_id=run_id)
     return admission
 
 

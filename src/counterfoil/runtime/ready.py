@@ -11,8 +11,12 @@ from counterfoil.effects.standing import effect_now
 from counterfoil.effects.state import OPEN
 from counterfoil.flow.drive import drive
 from counterfoil.flow.ports import Ports
-from counterfoil.flow.requests import Flow, Now
+from counterfoil.flow.requests import Flow, Now, RowOf
 from counterfoil.runtime import rows
+from counterfoil.runtime.children.kin import stopped_by_parent
+from counterfoil.runtime.children.recover import unsettled_rows
+from counterfoil.runtime.children.rows import END
+from counterfoil.runtime.children.state import child_row
 from counterfoil.runtime.doubt import open_reviews
 from counterfoil.runtime.recover import is_held, open_runs, run_pages
 from counterfoil.runtime.rehearsals import rehearsed_by
@@ -24,7 +28,8 @@ from counterfoil.store.rows import Row
 class ReadyRun:
     """A run that can go on.
 
-    ``why`` is what it waited for (``approval review effect schedule child input``), or ``left``: its worker is gone.
+    ``why`` is what it waited for (``approval review effect schedule child input``), ``left``: its worker is gone, or ``spawned``: a child that nobody has
+    begun.
     """
 
     run_id: str
@@ -44,10 +49,11 @@ def ready_runs(ports: Ports) -> Iterator[ReadyRun]:
 
 def _ready_runs(ports: Ports) -> Iterator[ReadyRun]:
     for row in run_pages(ports, SUSPENDED):
-        if not is_held(ports, str(row["stream_id"])) and drive(_can_go_on(row), ports):
+        if not is_held(ports, str(row["stream_id"])) and drive(can_go_on(row), ports):
             yield _ready(row, rows.run_of_row(row).cause or "input")
     for row in open_runs(ports):
         yield _ready(row, "left")
+    yield from spawned_runs(ports)
 
 
 def people_asked(waits_for: Iterable[str]) -> Flow[tuple[str, ...]]:
@@ -76,7 +82,8 @@ def still_waits(waits_for: Iterable[str]) -> Flow[tuple[str, ...]]:
     return waits
 
 
-def _can_go_on(row: Row) -> Flow[bool]:
+def can_go_on(row: Row) -> Flow[bool]:
+    """Whether what a suspended run waited for has come; ``row`` is the run's."""
     waits_for = rows.run_of_row(row).waits_for
     asked = yield from people_asked(waits_for)
     if asked:
@@ -84,7 +91,26 @@ def _can_go_on(row: Row) -> Flow[bool]:
     for name in waits_for:
         if name.startswith("eff_") and not (yield from _is_over(name)):
             return False
+        if name.startswith("run_") and (yield from _is_at_work(name)):
+            return False
     return True
+
+
+def _is_at_work(child_run_id: str) -> Flow[bool]:
+    """Whether a child has no end on record yet."""
+    row = yield from child_row(child_run_id)
+    return row is not None and row["awaits"] == END
+
+
+def spawned_runs(ports: Ports) -> Iterator[ReadyRun]:
+    """Children that nobody has begun and that nobody has stopped, a page in memory at a time."""
+    for row in unsettled_rows(ports):
+        run_id, stream_id = str(row["child_run_id"]), str(row["child_stream_id"])
+        if ports.read(RowOf(rows.RUNS, (run_id,))) is not None or is_held(ports, stream_id):
+            continue
+        conversation: Row | None = ports.read(RowOf(rows.CONVERSATIONS, (stream_id,)))
+        if conversation is not None and drive(stopped_by_parent(row), ports) is None:
+            yield ReadyRun(run_id, stream_id, str(conversation["agent"]), "spawned", 1)
 
 
 def _is_over(effect_id: str) -> Flow[bool]:

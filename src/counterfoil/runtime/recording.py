@@ -38,14 +38,17 @@ def record(
     expected: Expected = ANY,
     guards: tuple[Guard, ...] = (),
     beside: tuple[RowChange, ...] = (),
+    others: tuple[Entry, ...] = (),
 ) -> Flow[Receipt]:
-    """Append in one unit and wait until it is durable, with changes of companions ``beside``.
+    """Append in one unit and wait until it is durable, with changes of companions ``beside``, and entries in ``others``.
 
     Raises ``LeaseLost`` when another worker owns the run now.
     """
     entry = Entry(scope.stream_id, drafts, expected=expected, token=scope.token)
     try:
-        receipt: Receipt = yield Append(UnitDraft((entry,), guards, beside), noted=scope.outside.noted)
+        receipt: Receipt = yield Append(
+            UnitDraft((entry, *others), guards, beside), noted=scope.outside.noted
+        )
     except Fenced as lost:
         raise scope.latch(scope.lost()) from lost
     return receipt

@@ -34,6 +34,7 @@ from counterfoil.flow.event import Event
 from counterfoil.flow.ports import Ports
 from counterfoil.flow.requests import ClaimSpec, Entry, Events, Flow, HeadOf, RowOf, Rows, UnitDraft
 from counterfoil.runtime import events, rows
+from counterfoil.runtime.children.recover import ChildReport
 from counterfoil.runtime.doubt import open_effects, waiting_on
 from counterfoil.runtime.leave import rest_flow
 from counterfoil.runtime.owner import is_gone
@@ -82,7 +83,7 @@ class RecoveryReport:
 
     ``effects`` are those this pass looked at, ``retries`` those whose policy tries them again, ``waiting`` those that a person was asked about before, which no
     recovery can end. ``tools_missing`` are tools in doubt whose code is not loaded here; ``open_runs`` are runs that
-    no worker holds: running their code again resumes them.
+    no worker holds: running their code again resumes them. ``children`` are those that were settled or told to end.
     """
 
     effects: list[EffectReport] = field(default_factory=list)
@@ -90,6 +91,7 @@ class RecoveryReport:
     waiting: list[EffectReport] = field(default_factory=list)
     tools_missing: list[str] = field(default_factory=list)
     open_runs: list[Row] = field(default_factory=list)
+    children: list[ChildReport] = field(default_factory=list)
 
     @property
     def undecided(self) -> list[EffectReport]:

@@ -26,6 +26,7 @@ NOTED_TYPES = frozenset(
         "compaction.recorded",
         "draft.checkpointed",
         "sandbox.probed",
+        "child.started",
         "admission.absorbed",
     }
 )
@@ -183,6 +184,8 @@ class Record:
         self._begun: dict[str, Begun] = {}
         self._lock = threading.Lock()
         self.tally: Tally = Tally()
+        self.last_call_id: str | None = None
+        """The call to a model that was answered last."""
         for event in scope.history:
             self._keep(event)
         # Not handed out yet, and not known to be of siblings: what comes next in the main lane is among these.
@@ -201,6 +204,7 @@ class Record:
         elif event_type in ("provider.responded", "provider.failed"):
             if event_type == "provider.responded":
                 self.tally.add(event_type, event.data)
+                self.last_call_id = event.data["call_id"]
             if event.header.step_id is not None:
                 self._of_step[event.header.step_id] = event
 
@@ -220,6 +224,7 @@ class Record:
         """Count an event of this entry; siblings may end at the same time."""
         with self._lock:
             self.tally.add(event_type, data)
+            self.last_call_id = data.get("call_id", self.last_call_id)
 
     def answer(self, step_id: str | None) -> Event | None:
         """The provider's last response or failure in this step."""

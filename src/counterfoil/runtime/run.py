@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, Unpack, cast, overload
 
-from counterfoil.abc import Host
+from counterfoil.abc import ChildLink, Host
 from counterfoil.artifacts.handle import Artifact, serving
 from counterfoil.artifacts.keep import Given, How, keep_flow, wanted
 from counterfoil.companions.table import Change
@@ -32,6 +32,8 @@ from counterfoil.runtime.admit import Entered, enter
 from counterfoil.runtime.asking import Asking
 from counterfoil.runtime.block import Ending, Outcome, RunHost, leave, leave_async, make_scope
 from counterfoil.runtime.checking import Checking
+from counterfoil.runtime.children.spawn import SpawnHow, child_wanted, nursery, spawn_flow
+from counterfoil.runtime.children.wait import wait_flow
 from counterfoil.runtime.decide import CHOSEN_TERMINALS
 from counterfoil.runtime.facts import message_flow, record_flow
 from counterfoil.runtime.notes import Notes
@@ -255,6 +257,38 @@ class Run(Asking, Checking, Notes):
     def state(self) -> State:
         """The state slots of the conversation: named values that outlive the run, read and set by name."""
         return State(self._open_scope, self._drive, self._adrive)
+
+    def spawn(self, agent: str, message: Any = None, **how: Unpack[SpawnHow]) -> ChildLink:
+        """Spawn a run of another agent, in a conversation of its own that is linked both ways; it is started at once.
+
+        Its identity is agent, message and title, and which spawn of these it is: a resumed run gets the same child.
+        ``how`` may say ``title``, ``call_id`` (the tool call it comes of; the last model call if left out),
+        ``classification``, ``configuration``, its own ``budget``, and ``count_on_parent``: what it uses counts against this
+        run's budget too. Raises ``ChildTooDeep``.
+        """
+        asked = child_wanted(agent, message, self._spec, **how)
+        return self._drive(spawn_flow(self._open_scope(), asked, nursery(self._host.nursery)))
+
+    async def aspawn(self, agent: str, message: Any = None, **how: Unpack[SpawnHow]) -> ChildLink:
+        """As :meth:`spawn`, for tasks."""
+        asked = child_wanted(agent, message, self._spec, **how)
+        return await self._adrive(spawn_flow(self._open_scope(), asked, nursery(self._host.nursery)))
+
+    def wait(self, child: ChildLink, *, within_s: float | None = None) -> Any:
+        """The output of a child. While its host is at it the run waits, ``within_s`` seconds at most; then it is suspended.
+
+        Running the code again, or a worker, goes on when the child has ended. Raises ``ChildFailed`` for a child that
+        ended in any other way than ``success``.
+        """
+        scope = self._open_scope()
+        with serving(scope):
+            return self._drive(wait_flow(scope, child, nursery(self._host.nursery), within_s))
+
+    async def await_(self, child: ChildLink, *, within_s: float | None = None) -> Any:
+        """As :meth:`wait`, for tasks."""
+        scope = self._open_scope()
+        with serving(scope):
+            return await self._adrive(wait_flow(scope, child, nursery(self._host.nursery), within_s))
 
     def finish(self, output: Any = None, *, terminal: str = "success") -> None:
         """Say what the run came to; recorded when the block ends.

@@ -10,6 +10,7 @@ from counterfoil.errors import RunWaiting
 _COMMANDS = (
     ("rev_", "review show {}", "shows what is known and how to settle it"),
     ("apr_", "approve ls", "lists what is asked"),
+    ("run_", "worker --once", "goes on with it where it can"),
     ("eff_", "recover", "finds out what became of it"),
 )
 

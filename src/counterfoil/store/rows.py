@@ -39,7 +39,8 @@ class TableSpec:
     """A feature's table: name, columns, key and indexes by name.
 
     ``version`` rises when columns change; an older process that meets a newer version reads and refuses to write.
-    ``stream_column`` names the column that erasure and purge select by. The rows of a ``watched`` table are guarded by
+    ``stream_column`` names the column that erasure and purge select by. Rows that ``outlives`` names a stream for, by a
+    column too, follow from its events and stay when it is purged. The rows of a ``watched`` table are guarded by
     many units and changed by few: a guard on one holds up nobody but who changes the table.
     The rows of a ``truth`` table follow from nothing, so no rebuild touches them; its key begins with the stream column,
     and a unit changes only rows of streams that it appends events to.
@@ -54,6 +55,12 @@ class TableSpec:
     stream_column: str | None = "stream_id"
     watched: bool = False
     truth: bool = False
+    outlives: str | None = None
+
+    @property
+    def owner_column(self) -> str:
+        """The column that names the stream whose events a row follows from; empty without one."""
+        return self.stream_column or self.outlives or ""
 
     def place_in(self, index: str, row: Row) -> Key:
         """What a selection by this index goes on after when ``row`` was its last: the index's columns, then the key's."""
