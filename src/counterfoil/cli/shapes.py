@@ -9,6 +9,8 @@ from counterfoil.cli.render.model import AnyRow, Fold, Gap, Note, Pair, Timeline
 from counterfoil.client.reading import ConversationInfo
 from counterfoil.core.forms import time_text
 from counterfoil.flow.event import Event
+from counterfoil.runtime.children.recover import ChildReport
+from counterfoil.runtime.children.state import ChildStanding
 from counterfoil.runtime.recover import EffectReport
 from counterfoil.store.rows import Row
 
@@ -185,6 +187,17 @@ def _pair_json(pair: Pair) -> dict[str, Any]:
         "under_way": pair.under_way or None,
         "story": pair.story,
     }
+
+
+def child_json(child: ChildStanding) -> dict[str, Any]:
+    """A child with its link both ways and what became of it."""
+    times = {"spawned_at": child.spawned_at_ms, "changed_at": child.changed_at_ms}
+    return child.to_json() | {name: time_text(at_ms) for name, at_ms in times.items()}
+
+
+def child_report_json(report: ChildReport) -> dict[str, Any]:
+    """What a recovery or a worker did for one child."""
+    return {name: getattr(report, name) for name in report.__slots__}
 
 
 def effect_report_json(effect: EffectReport) -> dict[str, Any]:

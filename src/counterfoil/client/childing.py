@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import contextvars
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from counterfoil.abc import ChildHost, ChildLink, HostAnswer
-from counterfoil.client import reading
 from counterfoil.client.handle import Handle
 from counterfoil.core.ids import is_id
 from counterfoil.core.several import several
 from counterfoil.errors import InvalidForm, RunNotFound
 from counterfoil.flow.drive import drive
 from counterfoil.runtime.agents import find_agent
-from counterfoil.runtime.children.recover import ChildReport, recover_children
+from counterfoil.runtime.children.recover import RECOVERY, ChildReport, recover_children
 from counterfoil.runtime.children.rows import CHILDREN
 from counterfoil.runtime.children.spawn import Nursery
 from counterfoil.runtime.children.state import ChildStanding, child_row, standing_of
+from counterfoil.runtime.children.stop import Stopper, stop_children
 from counterfoil.runtime.recover import is_held
-from counterfoil.store.rows import Row
+from counterfoil.runtime.rows import RUNS
+from counterfoil.store.rows import Key, Row
+
+PAGE_ROWS: Final = 200
 
 DEPTH_MOST: Final = 64
 """The deepest that ``child_depth_max`` may allow."""
@@ -105,40 +108,69 @@ class Childing(Handle):
         self._child_host = host
 
     def children(
-        self, of: str | None = None, state: str | None = None, limit: int | None = None
+        self,
+        of: str | None = None,
+        state: str | None = None,
+        *,
+        after: str | None = None,
+        limit: int | None = None,
     ) -> list[ChildStanding]:
         """The children of a run (``run_…``) or of a conversation, or all of the tenant, in the order they were spawned.
 
-        ``state`` is ``spawned``, ``running``, ``suspended``, ``settled``, ``stopped``, ``lost`` or ``purged``. Raises
-        ``RunNotFound`` or ``StreamNotFound``.
+        ``state`` is ``spawned``, ``running``, ``suspended``, ``settled``, ``stopped``, ``lost`` or ``purged``; ``after`` is
+        the run of the last child seen. Raises ``RunNotFound`` or ``StreamNotFound``.
         """
-        found = (drive(standing_of(row), self.ports) for row in self._child_rows(of))
-        kept = [standing for standing in found if state in (None, standing.state)]
-        return kept if limit is None else kept[:limit]
+        start = "" if after is None else str(self._known_child(after)["child_stream_id"])
+        found: list[ChildStanding] = []
+        for row in self._child_rows(of):
+            if limit is not None and len(found) >= limit:
+                break
+            if str(row["child_stream_id"]) > start:
+                standing = drive(standing_of(row), self.ports)
+                found += [standing] if state in (None, standing.state) else []
+        return found
 
-    def parent_of(self, run_id: str) -> ChildStanding | None:
-        """This run as a child, with its parent; None for a run that nobody spawned."""
-        row = drive(child_row(run_id), self.ports)
+    def parent_of(self, name: str) -> ChildStanding | None:
+        """A run (``run_…``) or a conversation as a child, with its parent; None for one that nobody spawned."""
+        if is_id(name, "run"):
+            row = drive(child_row(name), self.ports)
+        else:
+            row = self.store.get(CHILDREN.name, (self._find(name) or name,))
         return None if row is None or row["tenant"] != self.tenant else drive(standing_of(row), self.ports)
 
-    def _child_rows(self, of: str | None) -> list[Row]:
+    def _known_child(self, run_id: str) -> Row:
+        row = drive(child_row(run_id), self.ports) if is_id(run_id, "run") else None
+        if row is None or row["tenant"] != self.tenant:
+            raise RunNotFound(f"there is no child {run_id} in {self.place}", run_id=run_id)
+        return row
+
+    def _child_rows(self, of: str | None) -> Iterator[Row]:
         if of is None:
-            rows = reading.table_rows(self.ports, CHILDREN.name, "by_awaits", (self.tenant,), None)
-            return sorted(rows, key=lambda row: str(row["child_stream_id"]))
+            return self._rows("by_tenant", (self.tenant,))
         if not is_id(of, "run"):
-            stream_id = self._find(of) or of
-            return reading.table_rows(self.ports, CHILDREN.name, "by_family", (stream_id,), None)
-        run = self.store.get("runs", (of,))
+            return self._rows("by_family", (self._find(of) or of,))
+        run = self.store.get(RUNS, (of,))
         if run is None or run["tenant"] != self.tenant:
             raise RunNotFound(f"there is no run {of} in {self.place}", run_id=of)
-        rows = reading.table_rows(self.ports, CHILDREN.name, "by_family", (str(run["stream_id"]),), None)
-        return [row for row in rows if row["parent_run_id"] == of]
+        family = self._rows("by_family", (str(run["stream_id"]),))
+        return (row for row in family if row["parent_run_id"] == of)
+
+    def _rows(self, index: str, prefix: Key) -> Iterator[Row]:
+        after: Key | None = None
+        while page := self.store.select(CHILDREN.name, index, prefix, after, PAGE_ROWS):
+            yield from page
+            after = CHILDREN.place_in(index, page[-1])
 
     def _nursery(self) -> Nursery:
         return Nursery(self.child_host, check_depth(self.host.child_depth_max))
 
     def _carry_out(self, child: ChildLink) -> None:
         raise NotImplementedError
+
+    def _stop_children(self, stream_id: str) -> None:
+        """Carry out what the end of a run in this conversation asked of its children."""
+        by = Stopper(self.child_host, self.ports, self.owner, RECOVERY)
+        drive(stop_children(stream_id, by), self.ports)
 
     def _recover_children(self, only: Iterable[str] | None) -> list[ChildReport]:
         wanted = None if only is None else frozenset(several(only, "only"))

@@ -8,7 +8,7 @@ from typing import Final
 
 from counterfoil.client import reading
 from counterfoil.client.assembling import keys_and_ports
-from counterfoil.client.handle import Handle
+from counterfoil.client.childing import Childing
 from counterfoil.client.ports import LedgerPorts
 from counterfoil.client.shadowing import ShadowLine, shadow_lines
 from counterfoil.client.streams import system_stream_id
@@ -81,7 +81,7 @@ def _held(ports: LedgerPorts, row: Row) -> HeldLever:
     )
 
 
-class Stopping(Handle):
+class Stopping(Childing):
     """What people stop from outside: everything that is held, and single runs."""
 
     def hold(
@@ -116,8 +116,8 @@ class Stopping(Handle):
         """End a run from outside, as the named person ``by``; it ends as ``cancelled``.
 
         A worker that holds it ends it at its next call: an effect under way is never aborted, and no other one is sent
-        after this returns. A run that waits, or whose worker is gone, ends here. Cancelling again changes nothing.
-        Raises ``RunNotFound``, ``RunEnded`` or ``InvalidForm``.
+        after this returns. A run that waits, or whose worker is gone, ends here. Its children are
+        stopped with it. Cancelling again changes nothing. Raises ``RunNotFound``, ``RunEnded`` or ``InvalidForm``.
         """
         self.check_writable()
         _check_said(by, reason)
@@ -132,6 +132,8 @@ class Stopping(Handle):
         flow = cancel_run(run_id, owner=self.owner, person=person, reason=reason)
         done = drive(flow, self.ports)
         self._heartbeat.cancel(run_id)
+        if done.done == "ended" and not done.repeated:
+            self._stop_children(done.stream_id)
         return done
 
     def _move(

@@ -12,6 +12,7 @@ from counterfoil.effects.lever import LEVERS
 from counterfoil.effects.rows import EFFECTS, RETRIES, REVIEWS
 from counterfoil.effects.state import IN_DOUBT
 from counterfoil.repair.rows import REPAIRS
+from counterfoil.runtime.children.rows import CHILDREN
 from counterfoil.runtime.rows import RUNS
 from counterfoil.store.rows import Row
 
@@ -30,6 +31,7 @@ def waiting(ports: LedgerPorts) -> list[Finding]:
         holds(ports),
         repairs(ports, now_ms),
         leases(ports, now_ms),
+        children(ports),
     ]
 
 
@@ -100,6 +102,17 @@ def leases(ports: LedgerPorts, now_ms: int) -> Finding:
     stale = sum(not _live(ports, str(row["stream_id"]), now_ms) for row in found)
     means = f"{len(found)} running; without a lease their worker is gone"
     return _counted("runs without a lease", stale, len(found) >= ROWS_MAX, means, "counterfoil recover")
+
+
+def children(ports: LedgerPorts) -> Finding:
+    """Children that were given up because nobody could reach whoever carried them out."""
+    lost = _rows(ports, CHILDREN.name, "lost")
+    open_ = ports.store.select(CHILDREN.name, "by_awaits", (ports.tenant, "end"), limit=ROWS_MAX)
+    plus = "+" if len(open_) >= ROWS_MAX else ""
+    means = f"{len(open_)}{plus} not ended; a lost one may still be at work, unreached"
+    return _counted(
+        "children lost", len(lost), len(lost) >= ROWS_MAX, means, "counterfoil ls children --state lost"
+    )
 
 
 def _rows(ports: LedgerPorts, table: str, state: str) -> list[Row]:

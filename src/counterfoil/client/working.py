@@ -69,6 +69,7 @@ class Working(Childing):
             enter=enter,
             start=start,
             every_s=every_s,
+            children=self.child_host,
             turns=self.keeps_turns,
             tell=tell,
         )

@@ -7,12 +7,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from counterfoil.abc import ChildHost
 from counterfoil.approvals.expire import expire_approval, lapsed_rows
 from counterfoil.errors import AccessError, InputError, IntegrityError
 from counterfoil.flow.drive import drive
 from counterfoil.flow.ports import Ports
 from counterfoil.journal.rows import TURNS
 from counterfoil.runtime.agents import Agent, find_agent
+from counterfoil.runtime.children.recover import RECOVERY, ChildReport, recover_child, unsettled_rows
+from counterfoil.runtime.children.stop import Stopper
 from counterfoil.runtime.ready import ReadyRun, ready_runs
 from counterfoil.runtime.ready_inputs import ReadyInput, ready_inputs
 from counterfoil.runtime.recover import (
@@ -91,7 +94,7 @@ class Started:
     why: str = ""
 
 
-Happening = EffectReport | Lapsed | Entry | Started | TurnKept
+Happening = EffectReport | Lapsed | Entry | Started | TurnKept | ChildReport
 Enter = Callable[[ReadyRun, Agent], Entry]
 Start = Callable[[ReadyInput, Agent], Started]
 
@@ -114,6 +117,7 @@ class Worker:
         start: Start | None = None,
         every_s: float = 1.0,
         turns: bool = False,
+        children: ChildHost | None = None,
         tell: Callable[[Happening], None] = lambda _: None,
     ) -> None:
         self._ports = ports
@@ -123,6 +127,7 @@ class Worker:
         self._start = start
         self._every_s = every_s
         self._turns = turns
+        self._children = None if children is None else Stopper(children, ports, owner, RECOVERY)
         self._turns_after: Key | None = None
         self._give_up_at_ms = 0
         self._tell = tell
@@ -161,6 +166,8 @@ class Worker:
         yield from self._effects(doubt_due(self._ports), end_doubt)
         yield from self._effects(self._retries(), make_retry)
         yield from self._approvals()
+        if self._children is not None:
+            yield from self._kin(self._children)
         if self._enter is not None:
             yield from self._runs(self._enter)
         if self._start is not None:
@@ -190,6 +197,23 @@ class Worker:
                 self._pauses.begin(effect_id, self._ports.now_ms(), grows=report.done != "live")
             else:
                 self._pauses.end(effect_id)
+            yield report
+
+    def _kin(self, by: Stopper) -> Iterator[ChildReport]:
+        """Stops of children that broke off, and ends of children that were not told."""
+        for row in unsettled_rows(self._ports):
+            if self._stopping:
+                return
+            run_id = str(row["child_run_id"])
+            if self._pauses.rests(run_id, self._ports.now_ms()):
+                continue
+            report = recover_child(row, by)
+            if report is None:
+                continue
+            if _came_to_nothing(report):
+                self._pauses.begin(run_id, self._ports.now_ms())
+            else:
+                self._pauses.end(run_id)
             yield report
 
     def _approvals(self) -> Iterator[Lapsed]:
@@ -315,4 +339,6 @@ def _lapsed(row: Row, done: Literal["expired", "left"] = "expired", why: str = "
 def _came_to_nothing(happened: Happening) -> bool:
     if isinstance(happened, Entry | Started):
         return happened.done in ("busy", "left")
+    if isinstance(happened, ChildReport):
+        return happened.done in ("asked", "failed")
     return happened.done in ("left", "live", "nothing")

@@ -24,6 +24,7 @@ EMPTY: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "runs": ("no runs yet: an agent makes one with `with ledger.run(…)`", "demo"),
     "effects": ("no effects: a decorated tool called inside a run makes one", "demo"),
+    "children": ("No run has spawned another here.", "ls runs"),
     "reviews": (
         "no open reviews: an effect that no machine can settle would wait here for a person",
         "ls effects",

@@ -7,6 +7,7 @@ from typing import Final
 
 from counterfoil.cli.render.card import command_lines
 from counterfoil.cli.render.cells import text
+from counterfoil.cli.render.children_rows import child_report_lines
 from counterfoil.cli.render.line import Line, Span, Style, wrap
 from counterfoil.cli.render.marks import marked
 from counterfoil.cli.render.times import plural
@@ -35,6 +36,8 @@ def recovered_lines(report: RecoveryReport, width: int, option: str, app: str | 
     lines += _waiting(report, width, option)
     if not report.effects and not report.waiting and not report.retries:
         lines.append(Line(Span("✓ ", "good"), "no effect is in doubt: nothing to recover"))
+    for child in report.children:
+        lines += child_report_lines(child, width)
     lines += _missing(report, width, app)
     lines += _runs(report, option)
     if report.undecided:

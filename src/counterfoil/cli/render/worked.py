@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from counterfoil.cli.render.children_rows import child_report_lines
 from counterfoil.cli.render.line import Line, Span, Style, wrap
 from counterfoil.cli.render.marks import marked
 from counterfoil.cli.render.recovered import effect_lines
+from counterfoil.runtime.children.recover import ChildReport
 from counterfoil.runtime.turn import TurnKept
 from counterfoil.runtime.worker import Entry, Happening, Lapsed, Started
 
@@ -21,6 +23,8 @@ _WHY: Final[Mapping[str, str]] = {
     "approval": "its approval was answered",
     "review": "its review was settled",
     "effect": "its effect was decided, or its retry was due",
+    "child": "its child has ended",
+    "spawned": "a child that nobody had begun",
     "left": "its worker was gone",
 }
 
@@ -59,6 +63,8 @@ def happened_lines(happened: Happening, width: int, option: str) -> list[Line]:
         return [Line(Span("× approval expired", "quiet"), words, Span(happened.approval_id, "quiet"))]
     if isinstance(happened, TurnKept):
         return turn_kept_lines(happened, width)
+    if isinstance(happened, ChildReport):
+        return child_report_lines(happened, width)
     return list(effect_lines(happened, width, option))
 
 

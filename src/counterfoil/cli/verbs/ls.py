@@ -1,4 +1,4 @@
-"""``counterfoil ls``: conversations, runs, effects and reviews, page by page."""
+"""``counterfoil ls``: conversations, runs, effects, reviews and children, page by page."""
 
 from __future__ import annotations
 
@@ -13,23 +13,25 @@ from counterfoil.cli.face import Face
 from counterfoil.cli.options import face_options, pass_face, reading_options
 from counterfoil.cli.render import listing
 from counterfoil.cli.render.cells import text
+from counterfoil.cli.render.children_rows import children_lines
 from counterfoil.cli.render.heading import keys_lines
 from counterfoil.cli.render.line import Line, Span
 from counterfoil.cli.render.times import duration, plural
-from counterfoil.cli.shapes import conversation_json, row_json
+from counterfoil.cli.shapes import child_json, conversation_json, row_json
 from counterfoil.cli.standing import Standing, is_under_way, keys_note, standing
 from counterfoil.client.reading import ConversationInfo, is_held
 from counterfoil.core.ids import is_id
 from counterfoil.effects.rows import EFFECTS, REVIEWS
 from counterfoil.errors import CounterfoilError, InputError
 from counterfoil.repair.rows import REPAIR_SUBJECTS, REPAIRS
+from counterfoil.runtime.children.decide import CHILD_STATES
 from counterfoil.runtime.rows import RUNS
 from counterfoil.store.rows import Key, Row
 
 if TYPE_CHECKING:
     from counterfoil.client.ledger import Ledger
 
-WHAT = ("conversations", "runs", "effects", "reviews")
+WHAT = ("conversations", "runs", "effects", "reviews", "children")
 LIMIT_MAX = 10_000
 STATES: dict[str, tuple[str, ...]] = {
     "conversations": (),
@@ -45,12 +47,13 @@ STATES: dict[str, tuple[str, ...]] = {
         "contradicted",
     ),
     "reviews": ("open", "settled", "all"),
+    "children": CHILD_STATES,
 }
 
 
-@click.command(name="ls", short_help="List conversations, runs, effects or reviews.")
+@click.command(name="ls", short_help="List conversations, runs, effects, reviews or children.")
 @click.argument("what", type=click.Choice(WHAT), default="conversations", required=False)
-@click.option("--state", metavar="S", help="Only these: a state of runs, effects or reviews.")
+@click.option("--state", metavar="S", help="Only these: a state of runs, effects, reviews or children.")
 @click.option("--after", metavar="ID", help="Go on after this one; the foot of a page names it.")
 @click.option(
     "--limit", type=click.IntRange(1, LIMIT_MAX), default=50, show_default=True, help="Lines of a page."
@@ -59,7 +62,7 @@ STATES: dict[str, tuple[str, ...]] = {
 @face_options(ledger=True)
 @pass_face
 def command(face: Face, what: str, state: str | None, after: str | None, limit: int) -> int:
-    """List conversations (oldest first), runs, effects (newest first) or reviews (oldest first).
+    """List conversations (oldest first), runs, effects (newest first), reviews or children (oldest first).
 
     With --json one object a line.
     """
@@ -74,6 +77,8 @@ def command(face: Face, what: str, state: str | None, after: str | None, limit: 
                 _runs(face, ledger, state, after, limit)
             case "effects":
                 _effects(face, ledger, state, after, limit)
+            case "children":
+                _children(face, ledger, state, after, limit)
             case _:
                 reviews(face, ledger, state or "open", after, limit)
     return Exit.DONE
@@ -263,6 +268,21 @@ def _given(face: Face, what: str, rows: Sequence[Row]) -> bool:
     elif not rows:
         face.say(listing.empty_lines(what, ledger_option(face)))
     return face.as_json or not rows
+
+
+def _children(face: Face, ledger: Ledger, state: str | None, after: str | None, limit: int) -> None:
+    found = ledger.children(state=state, after=after, limit=limit + 1)
+    if face.as_json:
+        for child in found[:limit]:
+            face.give(child_json(child))
+        return
+    if not found:
+        face.say(listing.empty_lines("children", ledger_option(face)))
+        return
+    face.say(children_lines(found[:limit], face.columns))
+    if len(found) > limit:
+        said = "" if state is None else f" --state {state}"
+        _more(face, f"ls children{said}", found[limit - 1].link.run_id)
 
 
 def _names(ledger: Ledger, streams: set[str]) -> dict[str, str]:

@@ -12,7 +12,7 @@ from counterfoil.cli.exits import Exit
 from counterfoil.cli.face import Face
 from counterfoil.cli.options import face_options, pass_face
 from counterfoil.cli.render.recovered import recovered_lines
-from counterfoil.cli.shapes import effect_report_json, row_json
+from counterfoil.cli.shapes import child_report_json, effect_report_json, row_json
 from counterfoil.cli.verbs.worker import EVERY, serve
 from counterfoil.core.ids import is_id
 from counterfoil.errors import StreamNotFound
@@ -66,6 +66,7 @@ def _json(report: RecoveryReport, app: str | None) -> dict[str, Any]:
         "effects": [effect_report_json(effect) for effect in report.effects],
         "retries": [effect_report_json(effect) for effect in report.retries],
         "waiting": [effect_report_json(effect) for effect in report.waiting],
+        "children": [child_report_json(child) for child in report.children],
         "undecided": len(report.undecided),
         "tools_missing": report.tools_missing,
         "open_runs": [row_json(row) for row in report.open_runs],

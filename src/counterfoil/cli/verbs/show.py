@@ -16,6 +16,7 @@ from counterfoil.cli.looking_back import declare_projections, show_past
 from counterfoil.cli.options import face_options, pass_face, reading_options
 from counterfoil.cli.render.budgeted import budget_json, budget_lines
 from counterfoil.cli.render.cells import number, text
+from counterfoil.cli.render.children_rows import child_lines, parent_lines
 from counterfoil.cli.render.draw import timeline_lines
 from counterfoil.cli.render.exact import event_line, event_lines
 from counterfoil.cli.render.heading import conversation_heading, doubt_lines, keys_lines, run_heading
@@ -23,13 +24,14 @@ from counterfoil.cli.render.line import Line, Span
 from counterfoil.cli.render.timeline import timeline
 from counterfoil.cli.render.times import count
 from counterfoil.cli.requesting import show_request, show_requests
-from counterfoil.cli.shapes import event_json, shown_json
+from counterfoil.cli.shapes import child_json, event_json, shown_json
 from counterfoil.cli.standing import is_under_way, keys_note, open_effects
 from counterfoil.client.reading import ConversationInfo
 from counterfoil.effects.rows import EFFECTS
 from counterfoil.flow.event import Event
 from counterfoil.repair.rows import COMPENSATIONS
 from counterfoil.runtime.budgets.look import BudgetStanding
+from counterfoil.runtime.children.state import ChildStanding
 from counterfoil.store.rows import Row
 
 if TYPE_CHECKING:
@@ -216,6 +218,19 @@ class _Stretch:
         run = self.named.run
         return [] if run is None else self.ledger.budgets(text(run, "run_id"))
 
+    @property
+    def parent(self) -> ChildStanding | None:
+        """What is shown as a child, if it is one."""
+        return self.ledger.parent_of(self.named.stream_id)
+
+    @property
+    def children(self) -> list[ChildStanding]:
+        """The children of the run or the conversation that is shown."""
+        run = self.named.run
+        if self.named.effect is not None:
+            return []
+        return self.ledger.children(self.named.stream_id if run is None else text(run, "run_id"))
+
     def before(self) -> list[Event]:
         """Earlier events of effects that are shown only from some later event on, so that no pair lacks its stub."""
         begun = {event.data.get("effect_id") for event in self.events if event.type == "effect.intended"}
@@ -270,7 +285,15 @@ def _draw(face: Face, stretch: _Stretch, full: bool) -> None:
     waiting = [row for row in stretch.open if not is_under_way(stretch.ledger, row, face.now_ms)]
     if face.as_json:
         shown = shown_json(stretch.info, stretch.named.run, stretch.open, drawn, more=stretch.more)
-        face.give(shown | {"budgets": [budget_json(standing) for standing in stretch.budgets]})
+        parent = stretch.parent
+        face.give(
+            shown
+            | {
+                "budgets": [budget_json(standing) for standing in stretch.budgets],
+                "parent": None if parent is None else child_json(parent),
+                "children": [child_json(child) for child in stretch.children],
+            }
+        )
         return
     face.say(_heading(face, stretch, waiting))
     face.say(timeline_lines(drawn, face.columns, face.now_ms, full=full))
@@ -284,6 +307,9 @@ def _heading(face: Face, stretch: _Stretch, waiting: Sequence[Row]) -> list[Line
         if run is None
         else run_heading(run, name, face.columns, live=stretch.info.state == "running")
     )
+    if (parent := stretch.parent) is not None:
+        lines += parent_lines(parent, face.columns)
+    lines += child_lines(stretch.children, face.columns)
     lines += budget_lines(stretch.budgets, face.columns)
     lines += keys_lines(keys_note(stretch.ledger), face.columns)
     lines += doubt_lines(

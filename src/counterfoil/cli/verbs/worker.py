@@ -14,10 +14,11 @@ from counterfoil.cli.face import Face
 from counterfoil.cli.options import face_options, pass_face
 from counterfoil.cli.render.line import Line, Span
 from counterfoil.cli.render.worked import happened_lines, working_lines
-from counterfoil.cli.shapes import effect_report_json
+from counterfoil.cli.shapes import child_report_json, effect_report_json
 from counterfoil.cli.signals import told_to_stop
 from counterfoil.effects.registry import tools
 from counterfoil.runtime.agents import agents
+from counterfoil.runtime.children.recover import ChildReport
 from counterfoil.runtime.recover import EffectReport
 from counterfoil.runtime.turn import TurnKept
 from counterfoil.runtime.worker import Entry, Happening, Lapsed, Started
@@ -83,6 +84,8 @@ def serve(face: Face, app: str | None, *, every_s: float, once: bool, enter: boo
 def _json(happened: Happening) -> dict[str, Any]:
     if isinstance(happened, EffectReport):
         return {"effect": effect_report_json(happened)}
+    if isinstance(happened, ChildReport):
+        return {"child": child_report_json(happened)}
     if isinstance(happened, Lapsed):
         return {"approval": {name: getattr(happened, name) for name in happened.__slots__}}
     if isinstance(happened, TurnKept):

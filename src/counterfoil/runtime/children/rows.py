@@ -52,6 +52,7 @@ CHILDREN: Final = TableSpec(
         "by_run": ("child_run_id",),
         "by_parent": ("parent_stream_id", "awaits", "child_stream_id"),
         "by_family": ("parent_stream_id", "child_stream_id"),
+        "by_tenant": ("tenant", "child_stream_id"),
         "by_awaits": ("tenant", "awaits", "child_stream_id"),
         "by_state": ("tenant", "state", "child_stream_id"),
     },
