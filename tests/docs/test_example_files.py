@@ -35,3 +35,12 @@ def test_a_plain_agent_switches_its_journal_on_in_five_lines(tmp_path: Path):
     assert done.stdout == ("Your order is on its way.\ncompleted ['INTAKE', 'TOOL_CALL', 'COMMIT'] True\n")
     marks = [line.rsplit("#", 1)[1] for line in example.read_text("utf-8").splitlines() if "  # " in line]
     assert marks == [" 1", " 2", " 3", " 4", " 5"]
+
+
+def test_a_coordinator_that_was_killed_gets_the_results_of_its_children(tmp_path: Path):
+    example = str(ROOT / "examples" / "children.py")
+    assert run(tmp_path, example, "--crash").returncode == CRASHED
+    for _ in range(2):
+        again = run(tmp_path, example)
+        assert (again.returncode, again.stderr) == (0, "")
+        assert again.stdout == "COST and RISK: 2 children, settled, settled\n"

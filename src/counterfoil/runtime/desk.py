@@ -37,7 +37,7 @@ class Desk:
         self.agent: dict[str, str] = {"type": "agent", "id": spec.agent} | (
             {"identity_version": spec.agent_version} if spec.agent_version else {}
         )
-        self.kin = Kin()
+        self.kin: Kin = Kin()
         """What others are told of runs that end here; it goes with the claim."""
         self.create: Genesis | None = None
         if seen.stream_id is None:

@@ -12,7 +12,7 @@ import pytest
 import counterfoil
 from counterfoil.effects import by_key, effect
 from counterfoil.effects.registry import own_tools
-from counterfoil.errors import BudgetExceeded, InvalidForm, ModelFailed, RunWaiting
+from counterfoil.errors import BudgetExceeded, ChildFailed, InvalidForm, ModelFailed, RunWaiting
 from counterfoil.runtime.agents import own_agents
 from counterfoil.runtime.budgets.limits import Budget
 from counterfoil.testing.truth import check_truth
@@ -163,11 +163,12 @@ def test_a_resumed_run_may_be_given_another_limit(world, ledger):
 
 
 def test_wall_time_is_the_time_in_which_a_worker_is_at_it(world, ledger):
-    @effect("mail", version="1", touches={"messages"}, key=lambda n, **_: f"mail:{n}", doubt=by_key())
-    def mail(n: int, *, idempotency_key: str = ""):
-        return n
-
     with own_tools():
+
+        @effect("mail", version="1", touches={"messages"}, key=lambda n, **_: f"mail:{n}", doubt=by_key())
+        def mail(n: int, *, idempotency_key: str = ""):
+            return n
+
         given = {"conversation": "c", "dedupe": "m1", "message": "go"}
         with pytest.raises(RunWaiting), ledger.run("agent", **given, budget={"wall_s": 100}) as run:
             world.clock.advance(40_000)
@@ -250,3 +251,74 @@ def test_a_budget_that_is_none_is_refused_before_anything_is_written(ledger, bud
     with own_agents(), pytest.raises(InvalidForm):
         counterfoil.agent("agent", budget=budget)
     assert ledger.conversations() == []
+
+
+# ---- children --------------------------------------------------------------------------------------------------------
+
+
+def family_of(ledger, budget, *, counts, child_budget=None, children=2):
+    """A parent with a budget whose children ask three times each, one after the other."""
+
+    def kid(run):
+        ask(run, 3)
+        run.finish("done")
+
+    with own_agents():
+        counterfoil.agent("kid")(kid)
+        with ledger.run("parent", conversation="c", dedupe="m", message="x", budget=budget) as run:
+            for number in range(children):
+                link = run.spawn("kid", number, budget=child_budget, count_on_parent=counts)
+                with contextlib.suppress(ChildFailed):
+                    run.wait(link)
+            ask(run, 1)
+    return run
+
+
+def test_children_count_against_their_own_budgets_alone(ledger):
+    run = family_of(ledger, {"calls": 2}, counts=False)
+    assert run.terminal == "success"
+    assert [(s.spent, s.limit) for s in ledger.budgets(run.id)] == [("1", "2")]
+
+
+def test_children_that_count_on_their_parent_draw_on_its_budget_once(ledger):
+    budget = {"calls": 9, "tokens": 1000, "money": "5", "currency": "EUR"}
+    run = family_of(ledger, budget, counts=True)
+    spent = [(s.budget, s.spent) for s in ledger.budgets(run.id)]
+    assert spent == [("tokens", "280"), ("money", "0.7"), ("calls", "7")]
+    assert [ledger.budgets(child.link.run_id) for child in ledger.children()] == [[], []]
+
+
+def test_a_child_is_stopped_by_the_budget_that_it_counts_on(ledger):
+    with pytest.raises(BudgetExceeded) as told:
+        family_of(ledger, {"calls": 4}, counts=True)
+    parent = ledger.runs("c")[0]["run_id"]
+    assert (told.value.run_id, told.value.spent) == (parent, "4")
+    ends = [ledger.run_row(child.link.run_id)["terminal"] for child in ledger.children()]
+    assert ends == ["success", "policy_stop"]
+    second = ledger.children()[1].link.stream_id
+    assert facts(ledger, second, "budget.exceeded")[0]["limit"] == "4"
+    check_truth(ledger)
+
+
+def test_a_grandchild_draws_on_every_budget_above_that_it_counts_on(ledger):
+    def kid(run):
+        ask(run, 1)
+        if run.message:
+            run.wait(run.spawn("kid", run.message - 1, count_on_parent=True))
+        ask(run, 1)
+
+    with own_agents():
+        counterfoil.agent("kid")(kid)
+        given = {"conversation": "c", "budget": {"calls": 3}}
+        with contextlib.suppress(ChildFailed), ledger.run("parent", **given) as run:
+            run.wait(run.spawn("kid", 5, count_on_parent=True))
+    sent = sum(len(facts(ledger, c.stream_id, "provider.requested")) for c in ledger.conversations())
+    assert sent == 3
+    assert [(s.spent, s.limit) for s in ledger.budgets(run.id)] == [("3", "3")]
+
+
+def test_a_childs_own_budget_stops_the_child_and_not_the_parent(ledger):
+    run = family_of(ledger, None, counts=True, child_budget={"calls": 1}, children=1)
+    assert run.terminal == "success"
+    (child,) = ledger.children()
+    assert child.terminal == "policy_stop"

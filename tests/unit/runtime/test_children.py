@@ -378,11 +378,12 @@ def test_grandchildren_are_stopped_with_their_parents(family):
 
 
 def test_a_child_that_is_stopped_leaves_its_doubt_to_recovery(family):
-    @effect("mail", version="1", touches={"messages"}, doubt=by_review())
-    def mail():
-        raise ConnectionError("sent, or not?")
-
     with own_tools():
+
+        @effect("mail", version="1", touches={"messages"}, doubt=by_review())
+        def mail():
+            raise ConnectionError("sent, or not?")
+
         with contextlib.suppress(asyncio.CancelledError), family.parent() as run:
             link = run.spawn("kid", "go")
             with contextlib.suppress(RunWaiting), family.child(link):

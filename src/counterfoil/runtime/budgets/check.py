@@ -13,6 +13,7 @@ from counterfoil.flow.requests import Events, Flow, Read
 from counterfoil.runtime.budgets import events
 from counterfoil.runtime.budgets.decide import Over, Spent, over
 from counterfoil.runtime.budgets.limits import Limit, decimal_text, limits_of, merged
+from counterfoil.runtime.budgets.shared import shared_by
 from counterfoil.runtime.budgets.state import Worked, limits_in, worked_of
 from counterfoil.runtime.recording import draft, record
 from counterfoil.runtime.resume import Record
@@ -86,10 +87,10 @@ class Budgets:
             )
             self._calls = len(sent)
 
-    def take_call(self) -> Over | None:
-        """Count one more request if it fits; siblings that ask at the same time are counted one after the other."""
+    def take_call(self, below: Spent) -> Over | None:
+        """Count one more request if it fits beside what was used ``below``; siblings that ask at the same time are counted one after the other."""
         with self._lock:
-            found = over(self.limits, self.spent())
+            found = over(self.limits, self.spent() + below)
             if found is None and self._calls is not None:
                 self._calls += 1
             return found
@@ -105,10 +106,15 @@ def within_budget(scope: RunScope) -> Flow[None]:
         wanted, budgets.wanted = budgets.wanted, ()
         budgets.limits = merged(budgets.limits, wanted)
         yield from record(scope, *(draft(scope, events.budget_set(limit)) for limit in wanted))
+    shared = scope.part(shared_by)
+    for account in (yield from shared.accounts()):
+        drawn = over(account.limits, (yield from shared.used_by(account.stream_id, account.run_id)))
+        if drawn is not None:
+            raise budgets.stop(drawn, account.run_id)
     if not budgets.limits:
         return
     yield from budgets.look()
-    found = budgets.take_call()
+    found = budgets.take_call((yield from shared.used_below(scope.stream_id, scope.run_id)))
     if found is not None:
         raise budgets.stop(found)
 

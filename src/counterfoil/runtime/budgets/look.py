@@ -11,6 +11,7 @@ from counterfoil.flow.requests import Events, Flow, Read, Rows
 from counterfoil.runtime.budgets.decide import Spent, used
 from counterfoil.runtime.budgets.limits import BudgetKind, Limit, decimal_text
 from counterfoil.runtime.budgets.rows import BUDGETS, EXCEEDED
+from counterfoil.runtime.budgets.shared import Shared
 from counterfoil.runtime.budgets.state import BEGINNINGS, ENDINGS, limit_of, worked_of
 from counterfoil.runtime.resume import COUNTED_TYPES, tally_of
 from counterfoil.store.rows import Row
@@ -39,7 +40,8 @@ def budgets_of(stream_id: str, run_id: str, now_ms: int, *, held: bool) -> Flow[
     if not rows:
         return []
     record: list[Event] = yield Read(Events(stream_id, types=_READ, run_id=run_id))
-    spent = spent_in(record, now_ms if held else None)
+    below = yield from Shared(stream_id, run_id).used_below(stream_id, run_id)
+    spent = spent_in(record, now_ms if held else None) + below
     return [_standing(row, spent) for row in sorted(rows, key=lambda row: kinds.index(_limit(row).kind))]
 
 
