@@ -109,7 +109,7 @@ def children(ports: LedgerPorts) -> Finding:
     lost = _rows(ports, CHILDREN.name, "lost")
     open_ = ports.store.select(CHILDREN.name, "by_awaits", (ports.tenant, "end"), limit=ROWS_MAX)
     plus = "+" if len(open_) >= ROWS_MAX else ""
-    means = f"{len(open_)}{plus} not ended; a lost one may still be at work, unreached"
+    means = f"{len(open_)}{plus} not ended; lost: nobody could be reached"
     return _counted(
         "children lost", len(lost), len(lost) >= ROWS_MAX, means, "counterfoil ls children --state lost"
     )

@@ -107,9 +107,7 @@ def _look_at(ports: Ports, spec: RunSpec, stream_id: str, admission: Row | None)
     )
     version = None if admission is None else int(admission["row_version"] or 0)
     child = conversation is not None and conversation["origin"] == "child"
-    return Seen(
-        situation, stream_id, head.token, head.lease, admission_version=version, child=child
-    )
+    return Seen(situation, stream_id, head.token, head.lease, admission_version=version, child=child)
 
 
 def _lapsed(lease: Lease, now_ms: int) -> bool:

@@ -32,7 +32,7 @@ from counterfoil.runtime.children.kin import KIN_MAX, said_by, stopped_by_parent
 from counterfoil.runtime.children.rows import CHILDREN, END
 from counterfoil.runtime.children.settle import settle_finished, settle_flow
 from counterfoil.runtime.children.state import admission_of, link_of, state_of
-from counterfoil.runtime.state import ACCEPTED, FINISHED, RUNNING
+from counterfoil.runtime.state import ACCEPTED, DEFERRED, FINISHED, RELEASED, RUNNING
 from counterfoil.store.rows import Row, RowIs
 from counterfoil.store.unit import Head
 
@@ -158,7 +158,7 @@ def _end_unbegun(row: Row, by: Stopper) -> Flow[None]:
     refused = yield from said_by(by.actor, not_begun(admission_id), run_id, None)
     said = child_settled(stream_id, "stopped", "parent", terminal or None)
     guards = (
-        RowIs(runtime_rows.ADMISSIONS, (admission_id,), frozenset({ACCEPTED})),
+        RowIs(runtime_rows.ADMISSIONS, (admission_id,), frozenset({ACCEPTED, DEFERRED, RELEASED})),
         RowIs(CHILDREN.name, (stream_id,), frozenset({str(row["state"])})),
     )
     parent: Head | None = yield Read(HeadOf(str(row["parent_stream_id"])))
