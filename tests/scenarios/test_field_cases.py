@@ -58,6 +58,9 @@ CASES = {
         unit/effects/test_perform.py::test_a_result_that_cannot_be_recorded_does_not_hide_that_the_effect_happened
         unit/effects/test_perform.py::test_an_argument_without_a_form_is_refused_by_path_before_anything_is_written
         unit/artifacts/test_spill.py::test_bytes_move_by_themselves_and_leave_the_rest_where_it_is
+        scenarios/test_large_inputs.py::test_an_odd_result_of_a_tool_comes_back_as_it_was
+        scenarios/test_large_inputs.py::test_a_path_comes_back_as_a_path
+        scenarios/test_large_inputs.py::test_long_bytes_in_arguments_move_alone
         properties/core/test_artifacts_come_back.py::test_any_value_that_spills_comes_back_as_it_was
         """,
     "S06 order of keys, spelling of numbers": """
@@ -158,6 +161,26 @@ CASES = {
         migrations/test_from_schema_1.py::test_a_file_of_a_newer_build_is_refused_with_both_numbers
         migrations/test_from_schema_1.py::test_a_build_before_the_ledger_sees_a_number_that_is_not_its_own
         unit/adapters/sqlite/test_schemas.py::test_a_newer_schema_is_refused_with_both_numbers
+        """,
+    "S25 cost counted several times": """
+        scenarios/test_import_faults.py::test_one_model_call_on_several_lines_is_one_usage_record
+        unit/importers/test_claude_stream.py::test_lines_of_one_message_are_one_call_of_the_model
+        unit/importers/test_claude_stream.py::test_the_cost_is_that_of_the_result_to_the_last_digit
+        unit/importers/test_claude_stream.py::test_results_of_one_process_are_running_totals_and_a_new_one_begins_anew
+        unit/importers/test_codex.py::test_token_counts_are_a_running_total_that_may_be_told_twice
+        scenarios/test_import_streams.py::test_naive_sums_of_real_usage_are_too_high_and_ours_count_a_message_once
+        """,
+    "X6 compaction breaks the chain": """
+        scenarios/test_import_faults.py::test_records_before_a_lost_parent_stay_and_are_flagged
+        scenarios/test_import_faults.py::test_a_compaction_names_exactly_what_it_replaced
+        unit/importers/test_codex.py::test_a_compaction_covers_what_stands_before_it
+        """,
+    "X7 sub-agent link missing": """
+        scenarios/test_import_faults.py::test_a_sub_agents_records_are_flagged_in_the_session_they_belong_to
+        unit/importers/test_claude_stream.py::test_a_sub_agent_has_a_conversation_of_its_own_below_the_call
+        unit/importers/test_claude_stream.py::test_a_sub_agent_whose_call_is_not_in_the_file_is_below_the_session
+        scenarios/test_import_streams.py::test_a_sub_agents_conversation_and_its_parent_name_each_other_in_a_ledger
+        scenarios/test_import_streams.py::test_the_sub_agent_of_a_real_log_is_linked_with_its_call
         """,
     "X1 time zones": """
         scenarios/test_cli_process.py::test_times_are_the_same_in_every_time_zone
