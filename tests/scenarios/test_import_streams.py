@@ -13,6 +13,7 @@ from counterfoil.client.features import FEATURES
 from counterfoil.client.imports import LedgerImports
 from counterfoil.evidence.verify import verify
 from counterfoil.importers.run import import_file
+from tests.command import Shell
 from tests.unit.importers.streams import (
     SESSION,
     exec_command,
@@ -121,6 +122,11 @@ def test_a_sub_agents_conversation_and_its_parent_name_each_other_in_a_ledger(tm
         assert opened.data["parent_event_id"] == call.event_id
         told = [event for event in ledger.events(name) if event.data.get("kind") == "sub_agent"]
         assert [event.content["child"]["stream_id"] for event in told] == [opened.stream_id]
+        parent = ledger.stream_of(name)
+    shell = Shell(tmp_path)
+    words = ("--ledger", str(tmp_path / "ledger"))
+    assert f"child {opened.stream_id}" in " ".join(shell("show", parent, *words, ledger=False).out.split())
+    assert f"parent {parent}" in " ".join(shell("show", opened.stream_id, *words, ledger=False).out.split())
 
 
 # ---- real ones -------------------------------------------------------------------------------------------------------

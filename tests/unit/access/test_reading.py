@@ -16,10 +16,11 @@ from counterfoil.errors import (
     ContentUnavailable,
     InvalidForm,
     StoreError,
+    StoreFull,
     StoreReadOnly,
     StreamNotFound,
 )
-from counterfoil.testing.faulty import Fail, FaultyStore
+from counterfoil.testing.faulty import Fail, FailAfter, FaultyStore
 
 
 def decided(ledger):
@@ -155,6 +156,28 @@ def test_content_is_not_shown_while_the_store_is_down(world, ledger):
     with pytest.raises(StoreError), reader_side.reading("c", actor="ann", purpose="a complaint"):
         pytest.fail("the session began")
     assert decided(ledger) == []
+
+
+def test_content_is_not_shown_where_the_answer_of_the_store_was_lost(world, ledger):
+    store = FaultyStore(world.parts.store)
+    world.parts = replace(world.parts, store=store)
+    reader_side = world.worker()
+    reader_side.streams.ensure("access")
+    store.faults.next("append", FailAfter())
+    with pytest.raises(StoreError), reader_side.reading("c", actor="ann", purpose="a complaint"):
+        pytest.fail("the session began")
+    # The decision is on record all the same: a record without a reading, never a reading without a record.
+    assert decided(ledger) == [("read", True, "embedded", "ann")]
+
+
+def test_content_is_not_shown_on_a_full_disk(world, ledger):
+    store = FaultyStore(world.parts.store)
+    world.parts = replace(world.parts, store=store)
+    reader_side = world.worker()
+    reader_side.streams.ensure("access")
+    store.faults.next("append", Fail(lambda: StoreFull("no space left")))
+    with pytest.raises(StoreFull), reader_side.reading("c", actor="ann", purpose="a complaint"):
+        pytest.fail("the session began")
 
 
 def test_a_ledger_that_is_only_read_shows_nothing_in_a_session(tmp_path):
