@@ -111,11 +111,7 @@ class Gate:
         found = [self._ports.event(one) for one in self._ports.store.find(header.stream_id, list(ids))]
         known = [(event, ids[event.event_id]) for event in found if event.type == SPILLED]
         if len(known) < len(ids):
-            raise AccessRefused(
-                "nobody can say what permitted the operation that made this value",
-                hint="the events of its conversation are not whole: see `counterfoil verify`",
-                rule="not-recorded",
-            )
+            raise _not_recorded("this value")
         return known
 
     def check_artifact(self, reference: Reference, session: Session | None) -> None:
@@ -134,9 +130,7 @@ class Gate:
                     error = refusal
                 else:
                     return
-        if error is not None:
-            raise error
-        # No event names it yet: whoever has the handle has just stored it.
+        raise error or _not_recorded("this artifact")
 
     def _check(self, event: Event, klass: str, session: Session | None) -> None:
         request = self._request(event, klass, session)
@@ -189,6 +183,14 @@ class Gate:
         key = self._key(request.actor) if person else self._ports.material(stream_id)
         said = record(request, decision, stream_id=stream_id, key=key, detail={"of": "artifact"})
         return refused(request, drive(said, self._ports))
+
+
+def _not_recorded(what: str) -> AccessRefused:
+    return AccessRefused(
+        f"nobody can say what permitted the operation that made {what}",
+        hint="the events or rows that tell of it are not whole: see `counterfoil verify`",
+        rule="not-recorded",
+    )
 
 
 def _names(event: Event, reference: Reference) -> bool:

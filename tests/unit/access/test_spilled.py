@@ -203,6 +203,18 @@ def test_a_kept_file_that_needs_a_permission_is_asked_for_it(ledger):
         assert reader.artifact(letter.sha256).read() == b"dear ann"
 
 
+def test_an_artifact_that_no_row_names_is_refused(world, ledger):
+    with ledger.run("shop", conversation="c") as run:
+        kept = run.artifact(b"dear ann")
+    ledger.authorizer = RoleAuthorizer()
+    assert kept.read() == b"dear ann"
+    inner = world.parts.store
+    ledger.ports.store = type("Bare", (), {"__getattr__": lambda self, name: getattr(inner, name)})()
+    ledger.ports.store.select = lambda *asked, **how: []
+    with pytest.raises(AccessRefused, match="nobody can say"):
+        kept.read()
+
+
 def test_broken_glass_opens_spilled_values_too(ledger):
     run_orders(ledger)
     roles = {"on-call": Role({"read": frozenset(), "glass": frozenset()})}
