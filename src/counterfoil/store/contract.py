@@ -23,6 +23,7 @@ from typing import Protocol
 
 from counterfoil.store.loading import LoadItem, UnitOf
 from counterfoil.store.rows import Key, Row, RowChange
+from counterfoil.store.standing import Standing
 from counterfoil.store.unit import (
     Capabilities,
     Checkpoint,
@@ -183,6 +184,22 @@ class Store(Reader, Protocol):
         caller as it is, and then nothing is recorded; so it is when the unit is refused. Raises ``StreamExists``,
         ``WrongSequence`` or ``InvalidUnit``.
         """
+        ...
+
+    def standing(self) -> Standing:
+        """Whether the ledger is open to appends, a copy under way, moved, or restored and not yet accepted."""
+        ...
+
+    def stand(self, standing: Standing, unit: Unit | None = None) -> Receipt | None:
+        """Set the standing and record ``unit`` in the same transaction; possible in any standing.
+
+        From then on every other handle is refused what it would write, with ``CopyUnfinished``, ``LedgerMoved`` or
+        ``LossNotAccepted``. Raises what refuses the unit; then the standing is as it was.
+        """
+        ...
+
+    def despite(self, standing: Standing) -> None:
+        """Let this handle alone write while the ledger stands so: for whoever copies or restores it."""
         ...
 
     def snapshot(self) -> AbstractContextManager[Reader]:

@@ -15,6 +15,7 @@ from counterfoil.errors import AppendTimeout, CounterfoilError, StoreError, Stor
 from counterfoil.store.contract import Reader, Store
 from counterfoil.store.loading import LoadItem, UnitOf
 from counterfoil.store.rows import Key, Row, RowChange
+from counterfoil.store.standing import Standing
 from counterfoil.store.unit import (
     Capabilities,
     Checkpoint,
@@ -199,6 +200,18 @@ class FaultyStore:
     def load(self, items: Iterable[LoadItem], unit: UnitOf | None = None) -> Receipt | None:
         """See ``Store.load``."""
         return self._through("load", lambda: self.inner.load(items, unit))
+
+    def standing(self) -> Standing:
+        """See ``Store.standing``."""
+        return self._through("standing", self.inner.standing)
+
+    def stand(self, standing: Standing, unit: Unit | None = None) -> Receipt | None:
+        """See ``Store.stand``."""
+        return self._through("stand", lambda: self.inner.stand(standing, unit))
+
+    def despite(self, standing: Standing) -> None:
+        """See ``Store.despite``."""
+        self.inner.despite(standing)
 
     def close(self) -> None:
         """See ``Store.close``."""

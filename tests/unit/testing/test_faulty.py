@@ -154,6 +154,8 @@ CALLS = {
     "release": lambda store, stream: store.release(None),
     "save_checkpoint": lambda store, stream: store.save_checkpoint(None),
     "rebuild_rows": lambda store, stream: store.rebuild_rows(None, []),
+    "standing": lambda store, stream: store.standing(),
+    "stand": lambda store, stream: store.stand("open"),
     "load": lambda store, stream: store.load([]),
     "close": lambda store, stream: store.close(),
 }

@@ -24,6 +24,7 @@ from counterfoil.errors import (
 from counterfoil.store.contract import Reader
 from counterfoil.store.loading import LoadItem, UnitOf
 from counterfoil.store.rows import RowChange, TableSpec, check_beside
+from counterfoil.store.standing import Standing, refusal
 from counterfoil.store.unit import (
     Capabilities,
     Checkpoint,
@@ -49,6 +50,8 @@ class MemoryStore(StateReader):
         self._ledger_id = ledger_id
         self._clock = clock
         self._pid = os.getpid()
+        self._standing: Standing = "open"
+        self._despite: Standing | None = None
 
     @property
     def capabilities(self) -> Capabilities:
@@ -170,6 +173,32 @@ class MemoryStore(StateReader):
             self._state = state
         return receipt
 
+    def standing(self) -> Standing:
+        """See ``Store.standing``."""
+        with self._lock:
+            self._check_open()
+            return self._standing
+
+    def stand(self, standing: Standing, unit: Unit | None = None) -> Receipt | None:
+        """See ``Store.stand``."""
+        with self._lock:
+            before, self._standing = self._standing, "open"
+            try:
+                self._check_usable()
+                receipt = None
+                if unit is not None:
+                    check_unit(self._state, unit)
+                    receipt = record(self._state, plan(self._state, unit, self._clock.now_ms(), {}))
+            except BaseException:
+                self._standing = before
+                raise
+            self._standing = standing
+            return receipt
+
+    def despite(self, standing: Standing) -> None:
+        """See ``Store.despite``."""
+        self._despite = standing
+
     @contextmanager
     def snapshot(self) -> Iterator[Reader]:
         """See ``Store.snapshot``. The view is a copy of every list and table, made on entering."""
@@ -189,6 +218,9 @@ class MemoryStore(StateReader):
             raise HandleForked(
                 "this memory store belongs to the parent process, which would not see what is written"
             )
+        refused = None if self._standing == self._despite else refusal(self._standing, "the ledger")
+        if refused is not None:
+            raise refused
 
     def _append_one(self, unit: Unit) -> Outcome:
         try:

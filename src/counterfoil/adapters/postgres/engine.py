@@ -100,7 +100,7 @@ class Engine:
         doubted: list[Outcome] = []
 
         def once(connection: BoundedConnection, attempt: _Try) -> list[Outcome]:
-            self._tables.check_writable()
+            self._tables.look_again(connection)
             if len(jobs) == 1 and jobs[0].plain and self._lone and not doubted:
                 receipt = append_lone(connection, self._heads, self._tables, jobs[0], self._clock, attempt)
                 if receipt is not None:
@@ -191,7 +191,7 @@ class Engine:
     def _transaction(
         self, connection: BoundedConnection, attempt: _Try, work: Work[T], jobs: Sequence[Job]
     ) -> T:
-        self._tables.check_writable()
+        self._tables.look_again(connection)
         transaction = self._new_transaction(connection)
         try:
             if jobs:

@@ -34,6 +34,7 @@ from counterfoil.errors import StreamNotFound
 from counterfoil.store.contract import Reader
 from counterfoil.store.loading import LoadItem, UnitOf, asked_for
 from counterfoil.store.rows import RowChange, check_beside
+from counterfoil.store.standing import Standing, standing_of
 from counterfoil.store.unit import Capabilities, Checkpoint, Claimed, Lease, Outcome, Receipt, Unit
 from counterfoil.store.writer import GroupWriter
 
@@ -162,6 +163,35 @@ class PostgresStore(StoreHandle[Engine, RowTables], Reads):
 
         with handed.own_errors(), asked.own_errors():
             return self._transact(work, again="never")
+
+    def standing(self) -> Standing:
+        """See ``Store.standing``."""
+        return standing_of({str(name) for (name,) in self._ask(self._tables.ask_standing, ())})
+
+    def stand(self, standing: Standing, unit: Unit | None = None) -> Receipt | None:
+        """See ``Store.stand``."""
+        job = None if unit is None else plan_unit(self._tables, unit)
+
+        def work(transaction: WriteTransaction) -> Receipt | None:
+            leases.begin_with(transaction, job)
+            # Every append takes its heads first: those before this are in, and those behind it see the mark.
+            run(transaction.connection, f"LOCK TABLE {quoted(self._place.schema)}.head IN EXCLUSIVE MODE")
+            receipt = None if job is None else leases.require(transaction, job)
+            self._tables.mark_standing(transaction.connection, standing)
+            transaction.written = True
+            return receipt
+
+        before, self._tables.despite = self._tables.despite, self.standing()
+        try:
+            receipt = self._transact(work, again="never")
+        finally:
+            self._tables.despite = before
+        self._tables.standing = standing
+        return receipt
+
+    def despite(self, standing: Standing) -> None:
+        """See ``Store.despite``."""
+        self._tables.despite = standing
 
     def remove_content(
         self, stream_id: str, parts: Sequence[tuple[int, int]], ground: str, unit: Unit | None = None

@@ -25,6 +25,7 @@ from counterfoil.adapters.shared.declared import (
 )
 from counterfoil.adapters.shared.paging import Pages, listed, quote
 from counterfoil.store.rows import VERSION_COLUMN, Cell, Row, TableSpec
+from counterfoil.store.standing import MARK, MARK_VERSION, Standing, standing_of
 
 NAME_MAX: Final = 63
 """Bytes of an identifier; PostgreSQL cuts longer ones in silence."""
@@ -151,6 +152,7 @@ class RowTables(DeclaredTables[RowTable]):
     def load(self, connection: BoundedConnection) -> None:
         """Take note of what the database holds."""
         self.note(self._held(connection))
+        self.standing = self.stored_standing(connection)
         self.empty = {name: Table(table.spec) for name, table in self.by_name.items()}
 
     def missing(self, connection: BoundedConnection) -> list[str]:
@@ -173,6 +175,36 @@ class RowTables(DeclaredTables[RowTable]):
                 " ON CONFLICT (name) DO UPDATE SET version = excluded.version, spec = excluded.spec,"
                 " stream_column = excluded.stream_column, stale = excluded.stale",
                 (spec.name, spec.version, described(spec), spec.stream_column, not spec.truth),
+            )
+
+    def look_again(self, connection: BoundedConnection) -> None:
+        """Raise what forbids writing; a standing that was set is looked up anew, since it may have been taken back."""
+        if self.standing != "open":
+            self.load(connection)
+        self.check_writable()
+
+    def stored_standing(self, connection: BoundedConnection) -> Standing:
+        """The standing that the schema is marked with."""
+        return standing_of(set(self._names(fetch(connection, self.ask_standing, ()))))
+
+    @property
+    def ask_standing(self) -> str:
+        """Asks for the marks."""
+        return f"SELECT name FROM {quoted(self.schema)}.row_table WHERE left(name, 1) = '{MARK}'"
+
+    @staticmethod
+    def _names(rows: Sequence[Sequence[Any]]) -> list[str]:
+        return [str(name) for (name,) in rows]
+
+    def mark_standing(self, connection: BoundedConnection, standing: Standing) -> None:
+        """Mark the schema. The versions of its tables add up to another sum then, which every writer looks at."""
+        table = f"{quoted(self.schema)}.row_table"
+        run(connection, f"DELETE FROM {table} WHERE left(name, 1) = '{MARK}'")
+        if standing != "open":
+            run(
+                connection,
+                f"INSERT INTO {table} (name, version, spec) VALUES (%s, %s, '{{}}')",
+                (MARK + standing, MARK_VERSION),
             )
 
     def _held(self, connection: BoundedConnection) -> Held:

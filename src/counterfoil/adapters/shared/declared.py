@@ -9,6 +9,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from counterfoil.errors import ConfigInvalid, InvalidUnit, SchemaTooNew, SchemaUnknown
 from counterfoil.store.rows import VERSION_COLUMN, Column, TableSpec
+from counterfoil.store.standing import Standing, refusal
 
 PREFIX: Final = "row_"
 """Before the name of every row table, so that a feature may call its table ``event`` or ``head``."""
@@ -99,7 +100,8 @@ class DeclaredTables(Generic[T]):
     """The declared tables of one handle, held against what the database has.
 
     ``newer`` names declared tables that a newer process has made over: this one reads them as they now are and
-    refuses to write anything. ``stale`` names tables whose rows must be rebuilt from the events.
+    refuses to write anything. ``stale`` names tables whose rows must be rebuilt from the events. ``standing`` is what
+    the database last said; ``despite`` one in which this handle writes all the same.
     """
 
     def __init__(self, specs: Sequence[TableSpec], make: Callable[[TableSpec], T]) -> None:
@@ -110,6 +112,8 @@ class DeclaredTables(Generic[T]):
         self.by_name: dict[str, T] = dict(self.declared)
         self.newer: dict[str, int] = {}
         self.stale: frozenset[str] = frozenset()
+        self.standing: Standing = "open"
+        self.despite: Standing | None = None
 
     def table(self, name: str) -> T:
         """The table as the database holds it. Raises InvalidUnit if no feature declared it.
@@ -136,7 +140,10 @@ class DeclaredTables(Generic[T]):
             raise InvalidUnit(f"no table {name!r} is declared in this store", table=name) from None
 
     def check_writable(self) -> None:
-        """Raise SchemaTooNew when a newer process has made one of our tables over."""
+        """Raise SchemaTooNew when a newer process has made one of our tables over, or what the ledger's standing says."""
+        refused = None if self.standing == self.despite else refusal(self.standing, "the ledger")
+        if refused is not None:
+            raise refused
         for name, version in self.newer.items():
             raise SchemaTooNew(
                 f"table {name} has version {version}, made by a newer version of this program; "

@@ -81,15 +81,15 @@ class Engine:
 
     # ---- transactions ------------------------------------------------------------------------------------------
 
-    def transact(self, work: Callable[[WriteTransaction], T]) -> T:
-        """Run ``work`` in one write transaction and commit it.
+    def transact(self, work: Callable[[WriteTransaction], T], *, setting: bool = False) -> T:
+        """Run ``work`` in one write transaction and commit it; ``setting`` where it sets the ledger's standing.
 
         Whatever ``work`` raises leaves nothing behind. Raises a StoreError when the transaction failed (nothing is
         recorded) and :class:`CommitInDoubt` when COMMIT did.
         """
         connection = self._ready()
         try:
-            transaction = self._begin(connection)
+            transaction = self._begin(connection, setting=setting)
             answer = work(transaction)
             transaction.finish()
         except sqlite3.Error as error:
@@ -112,14 +112,14 @@ class Engine:
             raise
         return answer
 
-    def _begin(self, connection: sqlite3.Connection) -> WriteTransaction:
+    def _begin(self, connection: sqlite3.Connection, *, setting: bool) -> WriteTransaction:
         cursor = self._cursor
         assert cursor is not None
         cursor.execute("BEGIN IMMEDIATE")
         if self._cache.refresh(cursor):
             check_schema(connection, self._path)
             self._tables.load(connection)
-        if self._tables.newer:
+        if self._tables.newer or (self._tables.standing != "open" and not setting):
             self._tables.check_writable()
         return WriteTransaction(connection, cursor, self._cache, self._now_ms())
 

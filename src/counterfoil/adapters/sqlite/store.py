@@ -27,11 +27,12 @@ from counterfoil.adapters.sqlite.read import Reads
 from counterfoil.adapters.sqlite.readers import Readers
 from counterfoil.adapters.sqlite.removal import remove_content, remove_stream
 from counterfoil.adapters.sqlite.runs import rebuild_spans
-from counterfoil.adapters.sqlite.tables import RowTables
+from counterfoil.adapters.sqlite.tables import RowTables, mark_standing, stored_standing
 from counterfoil.adapters.sqlite.transaction import WriteTransaction
 from counterfoil.store.contract import Reader
 from counterfoil.store.loading import LoadItem, UnitOf, asked_for
 from counterfoil.store.rows import RowChange
+from counterfoil.store.standing import Standing
 from counterfoil.store.unit import Capabilities, Checkpoint, Claimed, Lease, Outcome, Receipt, Unit
 from counterfoil.store.writer import GroupWriter
 
@@ -171,6 +172,30 @@ class SqliteStore(StoreHandle[Engine, RowTables], Reads):
         with handed.own_errors(), asked.own_errors():
             return self._transact(work, long=True)
 
+    def standing(self) -> Standing:
+        """See ``Store.standing``."""
+        self._writer.check_usable()
+        with self._reader() as connection:
+            return stored_standing(connection)
+
+    def stand(self, standing: Standing, unit: Unit | None = None) -> Receipt | None:
+        """See ``Store.stand``."""
+        job = None if unit is None else plan_unit(self._tables, unit)
+
+        def work(transaction: WriteTransaction) -> Receipt | None:
+            receipt = None if job is None else require(transaction, job)
+            transaction.flush()
+            mark_standing(transaction.cursor, standing)
+            return receipt
+
+        receipt = self._transact(work, setting=True)
+        self._tables.standing = standing
+        return receipt
+
+    def despite(self, standing: Standing) -> None:
+        """See ``Store.despite``."""
+        self._tables.despite = standing
+
     def remove_content(
         self, stream_id: str, parts: Sequence[tuple[int, int]], ground: str, unit: Unit | None = None
     ) -> int:
@@ -205,6 +230,7 @@ class SqliteStore(StoreHandle[Engine, RowTables], Reads):
         landed: Callable[[T, sqlite3.Connection], bool] | None = None,
         *,
         long: bool = False,
+        setting: bool = False,
     ) -> T:
         """Run ``work`` as one transaction in the order of the queue.
 
@@ -216,7 +242,7 @@ class SqliteStore(StoreHandle[Engine, RowTables], Reads):
 
         def alone() -> T:
             try:
-                return engine.transact(work)
+                return engine.transact(work, setting=setting)
             except CommitInDoubt as doubt:
                 answer: T = doubt.answer  # type: ignore[assignment]  # what ``work`` returned
                 if landed is not None and engine.resolve(doubt, partial(landed, answer)):

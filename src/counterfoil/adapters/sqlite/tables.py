@@ -20,6 +20,7 @@ from counterfoil.adapters.shared.paging import Dialect, Pages, listed, quote
 from counterfoil.adapters.sqlite.bulk import Bulk
 from counterfoil.adapters.sqlite.connect import fetch
 from counterfoil.store.rows import STATE_COLUMN, VERSION_COLUMN, Column, Row, TableSpec
+from counterfoil.store.standing import MARK, MARK_VERSION, Standing, standing_of
 
 NAME_MAX: Final = 63
 
@@ -115,6 +116,7 @@ class RowTables(DeclaredTables[RowTable]):
     def load(self, connection: sqlite3.Connection) -> None:
         """Take note of what the database holds (again, whenever its schema has changed)."""
         self.note(_held(connection))
+        self.standing = stored_standing(connection)
 
     def missing(self, connection: sqlite3.Connection) -> bool:
         """Whether a declared table is not there yet, or is older than its declaration."""
@@ -134,6 +136,24 @@ class RowTables(DeclaredTables[RowTable]):
                 "INSERT OR REPLACE INTO row_table (name, version, spec, stale) VALUES (?, ?, ?, ?)",
                 (spec.name, spec.version, described(spec), stale),
             )
+
+
+def stored_standing(connection: sqlite3.Connection) -> Standing:
+    """The standing that the database is marked with."""
+    rows = fetch(connection, "SELECT name FROM row_table WHERE name BETWEEN '!' AND '!~'")
+    return standing_of({name for (name,) in rows})
+
+
+def mark_standing(cursor: sqlite3.Cursor, standing: Standing) -> None:
+    """Mark the database. The schema's number moves with it, which every writer looks at before each transaction."""
+    cursor.execute("DELETE FROM row_table WHERE name BETWEEN '!' AND '!~'")
+    if standing != "open":
+        cursor.execute(
+            "INSERT INTO row_table (name, version, spec, stale) VALUES (?, ?, '{}', 0)",
+            (MARK + standing, MARK_VERSION),
+        )
+    cursor.execute("CREATE TABLE standing_changed (x INTEGER) STRICT")
+    cursor.execute("DROP TABLE standing_changed")
 
 
 def _held(connection: sqlite3.Connection) -> Held:

@@ -19,6 +19,7 @@ from counterfoil.testing.contract.reading import ReadContract
 from counterfoil.testing.contract.rows import RowContract
 from counterfoil.testing.contract.selecting import SelectContract
 from counterfoil.testing.contract.snapshots import SnapshotContract
+from counterfoil.testing.contract.standings import StandingContract
 
 __all__ = ["ArtifactStoreContract", "ContractCase", "FaultContract", "KeyStoreContract", "StoreContract"]
 
@@ -37,6 +38,7 @@ class StoreContract(
     ConcurrencyContract,
     LastingContract,
     LoadContract,
+    StandingContract,
 ):
     """The suite of DESIGN 4, run by pytest on an adapter.
 
