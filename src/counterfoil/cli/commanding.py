@@ -11,10 +11,10 @@ from counterfoil.cli.render.marks import is_marked
 
 def ledger_option(face: Face) -> str:
     """`` --ledger DIR``, or nothing where the command would find this ledger by itself."""
-    return "" if face.ledger is None else f" --ledger {shlex.quote(_without_password(face.ledger))}"
+    return "" if face.ledger is None else f" --ledger {shlex.quote(without_password(face.ledger))}"
 
 
-def _without_password(place: str) -> str:
+def without_password(place: str) -> str:
     """An address without what no screen or log should keep; libpq finds the password in ``~/.pgpass`` or PGPASSWORD."""
     place = re.sub(r"(?<=[?&])password=[^&]*&?", "", place)
     return re.sub(r"(?<=://)([^/?#@:]*):[^/?#]*@", r"\1@", place)

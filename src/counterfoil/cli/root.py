@@ -22,6 +22,7 @@ COMMANDS: Final = {
     "demo": "A refund survives a kill at the dangerous moment; told from the ledger.",
     "init": "Make a ledger.",
     "import": "Import transcripts of other agents, or archives.",
+    "copy": "Copy a whole ledger to another place or engine.",
     "export": "Write conversations into an archive.",
     "ls": "List conversations, runs, effects or reviews.",
     "show": "Show a conversation or a run as a timeline, or one event exactly.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
@@ -32,6 +33,7 @@ from counterfoil.runtime.look import find_conversation
 from counterfoil.runtime.owner import make_owner
 from counterfoil.runtime.trees import Trees
 from counterfoil.store.contract import Store
+from counterfoil.store.standing import refusal
 
 
 class Handle:
@@ -57,6 +59,9 @@ class Handle:
         policy: Policy | None = None,
         host: Host | None = None,
     ) -> None:
+        # A ledger that nobody may append to is opened for reading, and says why when it is written to.
+        self._closed = refusal(parts.store.standing(), parts.place)
+        parts = parts if self._closed is None else replace(parts, read_only=True)
         self._parts = parts
         self.host: Host = host or Host()
         self.policy: Policy | None = policy
@@ -116,6 +121,8 @@ class Handle:
 
     def check_writable(self) -> None:
         """Raise ``KeyStoreMissing``, ``KeyStoreStale`` or ``StoreReadOnly`` when this handle cannot write."""
+        if self._closed is not None:
+            raise type(self._closed)(self._closed.message, hint=self._closed.hint, **self._closed.fields)
         if self._keys_missing:
             raise KeyStoreMissing(
                 f"the key store of {self.place} is not found, so nothing can be written",

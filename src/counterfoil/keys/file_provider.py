@@ -89,6 +89,10 @@ class FileKeyProvider:
         """See ``EpochKeyProvider.new_epoch``. The directory is made too (0700); its parent must be there."""
         kek_id = self._next_id()
         text = secrets.token_bytes(KEY_BYTES).hex().encode() + b"\n"
+        self._put(kek_id, text)
+        return kek_id
+
+    def _put(self, kek_id: str, text: bytes) -> None:
         target, beginning = self._directory / kek_id, self._directory / f".{kek_id}.new"
         try:
             self._make_directory()
@@ -104,7 +108,25 @@ class FileKeyProvider:
                 hint="give this user write permission on the directory and free space",
                 path=str(self._directory),
             ) from error
-        return kek_id
+
+    def hand_out(self, kek_id: str) -> bytes:
+        """The text of a key's file, for a copy or a backup of the whole ledger. Raises KeyWithheld or KeyDamaged."""
+        return self._read(kek_id).hex().encode() + b"\n"
+
+    def take_in(self, kek_id: str, text: bytes) -> None:
+        """Put a key in its file, as :meth:`hand_out` gave it; durable when this returns. One that is there stays.
+
+        Raises KeyDamaged for another key under its id, or a text that is no key.
+        """
+        if not is_id(kek_id, "kek") or not _IS_KEY_TEXT(text):
+            raise KeyDamaged(f"{kek_id[:40]!r} is no key-encryption key that was handed out")
+        if kek_id in self.epochs():
+            if self.hand_out(kek_id) != text:
+                raise KeyDamaged(
+                    f"another key lies in {self._directory} under {kek_id}", path=str(self._directory)
+                )
+            return
+        self._put(kek_id, text)
 
     def destroy(self, kek_id: str) -> None:
         """See ``EpochKeyProvider.destroy``. The bytes are overwritten first, as far as the disk goes along."""

@@ -1,0 +1,398 @@
+"""Copying a whole ledger to another place or engine; it keeps its id, and the source is retired (FORMAT 14)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from counterfoil.abc import ArtifactStore, Clock, Ids, KeyProvider, KeyStore
+from counterfoil.archive.copying import copy_companions, copy_streams, differing, streams_of
+from counterfoil.client import rebuilding
+from counterfoil.client.artifacts import place_of
+from counterfoil.client.assembling import keys_and_ports
+from counterfoil.client.clock import SystemClock
+from counterfoil.client.features import TABLES
+from counterfoil.client.ids import UlidIds
+from counterfoil.client.place import MEMORY, Parts, open_parts
+from counterfoil.client.streams import SystemStreams, system_stream_id
+from counterfoil.core.catalogue import Registry
+from counterfoil.core.genesis import ContentMode
+from counterfoil.errors import (
+    ArtifactDamaged,
+    ChainBroken,
+    ConfigInvalid,
+    InvalidForm,
+    KeyStoreMissing,
+    LedgerMoved,
+)
+from counterfoil.flow.requests import UnitDraft
+from counterfoil.keys.file_provider import FileKeyProvider
+from counterfoil.store.contract import Store
+from counterfoil.store.unit import StoredStream
+
+MOVED: Final = "ledger.moved"
+ROTATED: Final = "keys.rotated"
+CONFIG: Final = "system/config"
+PAGE: Final = 1000
+TRIES_MAX: Final = 5
+
+Progress = Callable[[str, int, int | None], None]
+"""Told what is being done, how far, of how much."""
+
+
+@dataclass(frozen=True, slots=True)
+class CopyReport:
+    """What a copy came to. ``resumed``: an earlier one had begun it."""
+
+    ledger: str
+    source: str
+    target: str
+    streams: int
+    events: int
+    keys: int
+    artifacts: int
+    companions: int
+    resumed: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """The result as plain values."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def copy_ledger(
+    source: str | Path,
+    target: str | Path,
+    *,
+    artifacts: str | Path | None = None,
+    source_artifacts: str | Path | None = None,
+    keys: KeyProvider | None = None,
+    target_keys: KeyProvider | None = None,
+    clock: Clock | None = None,
+    ids: Ids | None = None,
+    progress: Progress | None = None,
+) -> CopyReport:
+    """Copy the ledger at ``source`` to ``target``, which must be empty or a copy of it that is not whole yet.
+
+    Others may write to the source until the end; then it is retired with ``ledger.moved`` and refuses every append, what
+    was recorded since is brought over, and only then the copy opens. Killed at any point, it is run again and goes on.
+    The copy is verified before the source is retired. ``artifacts`` says where the copy's artifacts lie where the place
+    does not. Raises ``InvalidForm`` for a target that holds something else, ``ChainBroken`` where the source is damaged,
+    ``KeyStoreMissing`` without its keys.
+    """
+    clock, ids = clock or SystemClock(), ids or UlidIds()
+    from_parts = _opened(source, keys, clock, ids, source_artifacts, create=False)
+    try:
+        into = _opened(
+            target, target_keys, clock, _SameLedger(ids, from_parts.store.ledger_id), artifacts, create=True
+        )
+    except BaseException:
+        _close(from_parts)
+        raise
+    work = _Copy(from_parts, into, clock, ids, progress or (lambda *_: None))
+    try:
+        return work.run()
+    finally:
+        _close(into)
+        _close(from_parts)
+
+
+class _SameLedger:
+    """Mints the id of the ledger that is copied where a new ledger asks for one."""
+
+    def __init__(self, ids: Ids, ledger_id: str) -> None:
+        self._ids = ids
+        self._ledger_id = ledger_id
+
+    def new(self, prefix: str) -> str:
+        return self._ledger_id if prefix == "ldg" else self._ids.new(prefix)
+
+
+def _opened(
+    place: str | Path,
+    keys: KeyProvider | None,
+    clock: Clock,
+    ids: Ids,
+    artifacts: str | Path | None,
+    *,
+    create: bool,
+) -> Parts:
+    if str(place) == MEMORY:
+        raise InvalidForm(
+            "a ledger in memory ends with its process: it is neither copied nor a copy", argument="place"
+        )
+    parts = open_parts(
+        place, tables=TABLES, create=create, read_only=False, clock=clock, ids=ids, provider=keys
+    )
+    if parts.keys_missing:
+        _close(parts)
+        raise KeyStoreMissing(
+            f"the key store of {place} is not found; a copy without keys could never be written to",
+            hint="put keys.db and kek/ back first",
+            place=str(place),
+        )
+    return parts if artifacts is None else replace(parts, artifacts=place_of(artifacts, read_only=False))
+
+
+def _close(parts: Parts) -> None:
+    parts.store.close()
+    parts.key_store.close()
+    if parts.artifacts is not None:
+        parts.artifacts.close()
+
+
+class _Copy:
+    def __init__(self, source: Parts, target: Parts, clock: Clock, ids: Ids, progress: Progress) -> None:
+        self._from = source
+        self._to = target
+        self._clock = clock
+        self._ids = ids
+        self._progress = progress
+        self._registry = Registry()
+
+    def run(self) -> CopyReport:
+        source, target = self._from.store, self._to.store
+        resumed = self._begin()
+        target.despite("copying")
+        if source.standing() != "moved":
+            copied = copy_streams(source, target, progress=self._told("copying"))
+        keys = copy_keys(self._from, self._to)
+        objects = self._objects()
+        if source.standing() != "moved":
+            self._verify()
+            self._retire()
+        copied = copy_streams(source, target, last=self._last, progress=self._told("copying"))
+        companions = copy_companions(source, target)
+        # What came while keys and artifacts were copied: nothing comes any more.
+        keys += copy_keys(self._from, self._to)
+        objects += self._objects()
+        wrong = differing(source, target, self._last)
+        if wrong is not None:
+            raise ChainBroken(
+                f"{wrong} is not in the copy as it is in {self._from.place}",
+                hint="the source is retired and whole; empty the target and run the copy again",
+                stream_id=wrong,
+            )
+        self._finish()
+        return CopyReport(
+            target.ledger_id,
+            self._from.place,
+            self._to.place,
+            copied.streams,
+            copied.events,
+            keys,
+            objects,
+            companions,
+            resumed,
+        )
+
+    def _told(self, words: str) -> Callable[[int, int | None], None]:
+        return lambda done, total: self._progress(words, done, total)
+
+    def _begin(self) -> bool:
+        """Mark the target as a copy under way; whether it was one already. Raises what says that it is no place for one."""
+        source, target = self._from.store, self._to.store
+        if source.standing() not in ("open", "moved"):
+            raise ConfigInvalid(f"{self._from.place} stands as {source.standing()}; copy it when it is open")
+        standing = target.standing()
+        same = target.ledger_id == source.ledger_id
+        if self._from.place == self._to.place or not same or (standing != "copying" and _holds(target)):
+            raise InvalidForm(
+                f"{self._to.place} is not empty: a ledger is copied to a place where nothing is",
+                hint="name another place, or export conversations and import them there",
+                argument="target",
+            )
+        if standing == "copying":
+            return True
+        if source.standing() == "moved":
+            raise LedgerMoved(
+                f"{self._from.place} was copied already, and goes on there",
+                hint="copy it from where it went",
+                place=self._from.place,
+            )
+        target.stand("copying")
+        return False
+
+    def _last(self, stream: StoredStream) -> int:
+        """All but the fact that the source is retired, which is the source's alone."""
+        sequence = stream.head.sequence
+        if stream.kind != CONFIG or not sequence:
+            return sequence
+        (event,) = self._from.store.read(stream.stream_id, sequence - 1, 1, content=False)
+        return sequence - 1 if event.event_type == MOVED else sequence
+
+    def _tenants(self) -> list[str]:
+        return sorted({stream.tenant for stream in streams_of(self._from.store) if stream.kind == CONFIG})
+
+    def _retire(self) -> None:
+        """``ledger.moved`` in the settings of the first tenant, and the standing that refuses every append."""
+        source = self._from.store
+        (tenant, *_) = self._tenants() or ["default"]
+        _, ports, mode = keys_and_ports(self._from, tenant, None, self._clock, self._ids, self._registry)
+        streams = SystemStreams(ports, mode)
+        said = (MOVED, {"to_ledger": source.ledger_id}, {"where": self._to.place})
+        source.stand("moved", ports.ready(UnitDraft((streams.entry("config", said),))))
+
+    def _verify(self) -> None:
+        from counterfoil.evidence.verify import verify
+
+        report = verify(
+            self._to.store,
+            level="digests",
+            rows=False,
+            progress=lambda n: self._progress("verifying", n, None),
+        )
+        if report.exit_code == 1:
+            kinds = ", ".join(report.kinds)
+            raise ChainBroken(
+                f"the copy of {self._from.place} does not verify: {kinds}",
+                hint="run `counterfoil verify` on the source; nothing was retired",
+                place=self._to.place,
+            )
+
+    def _finish(self) -> None:
+        """Make the rows, name the new key store in the record, and open the copy; the last two in one transaction."""
+        target = self._to.store
+        target.despite("copying")
+        tenants = self._tenants()
+        for number, tenant in enumerate(tenants):
+            _, ports, mode = keys_and_ports(self._to, tenant, None, self._clock, self._ids, self._registry)
+            if not number:
+                config = system_stream_id(target.ledger_id, tenant, CONFIG)
+                ports.keyring.index_key(config)
+                rebuilding.rebuild(ports, mode, lambda n: self._progress("making rows", n, None))
+            self._name_key_store(ports, mode, last=number == len(tenants) - 1)
+        if not tenants:
+            target.stand("open")
+
+    def _name_key_store(self, ports: Any, mode: ContentMode, *, last: bool) -> None:
+        streams = SystemStreams(ports, mode)
+        if mode == "clear" or not streams.exists("keys"):
+            if last:
+                self._to.store.stand("open")
+            return
+        number = 0
+        for page in _pages(self._to.store, streams.id_of("keys")):
+            number = page
+        held = {"key_store": ports.keyring.store.store_id, "kek": ports.keyring.epoch()}
+        fields = {"epoch_from": number, "epoch_to": number + 1, "keys": 0}
+        unit = ports.ready(UnitDraft((streams.entry("keys", (ROTATED, fields, held)),)))
+        if last:
+            self._to.store.stand("open", unit)
+        else:
+            (outcome,) = self._to.store.append([unit]).result(60)
+            if hasattr(outcome, "error"):
+                raise outcome.error
+
+    # ---- artifacts ---------------------------------------------------------------------------------------------------
+
+    def _objects(self) -> int:
+        if self._from.artifacts is None:
+            return 0
+        return copy_objects(self._from.artifacts, self._place_for_objects, self._told("artifacts"))
+
+    def _place_for_objects(self) -> ArtifactStore:
+        if self._to.artifacts is None:
+            raise ConfigInvalid(
+                f"{self._from.place} has artifacts, and {self._to.place} has no place for them",
+                hint="name a directory that all its users share: --artifacts DIR",
+            )
+        return self._to.artifacts
+
+
+def _holds(store: Store) -> bool:
+    return bool(store.streams(limit=1))
+
+
+def _pages(store: Store, stream_id: str) -> Iterator[int]:
+    """The epoch that each ``keys.rotated`` of a stream counts to."""
+    from counterfoil.core.event import read_header
+
+    after = 0
+    while events := store.read(stream_id, after, PAGE, frozenset({ROTATED}), content=False):
+        after = events[-1].sequence
+        for event in events:
+            yield int(read_header(event.header).data["epoch_to"])
+
+
+def copy_objects(
+    source: ArtifactStore,
+    place: Callable[[], ArtifactStore],
+    progress: Callable[[int, int | None], None] = lambda *_: None,
+) -> int:
+    """Copy every object that the target has not in its full size, each held to its name; how many."""
+    copied, after = 0, ""
+    while names := source.names(after, PAGE):
+        after = names[-1]
+        target = place()
+        for name in names:
+            if target.size(name) == source.size(name):
+                continue
+            with target.upload() as upload:
+                for piece in source.read(name):
+                    upload.write(piece)
+                if upload.commit() != name:
+                    target.delete(name)
+                    raise ArtifactDamaged(
+                        f"artifact {name[:12]}… has not the digest that names it",
+                        hint="run `counterfoil artifacts verify` on the source",
+                        sha256=name,
+                        check="digest",
+                    )
+            copied += 1
+            progress(copied, None)
+    return copied
+
+
+# ---- keys ------------------------------------------------------------------------------------------------------------
+
+
+def copy_keys(source: Parts, target: Parts) -> int:
+    """Copy key rows and links as they are wrapped, and the key-encryption keys where both lie in files; how many rows.
+
+    Raises KeyWithheld where the target's provider has not the key-encryption keys that the source's keys lie under.
+    """
+    _copy_keks(source.provider, target.provider)
+    store, rows = target.key_store, 0
+    epochs = source.key_store.epochs()
+    if any(epochs.get(tenant) != epoch for tenant, epoch in store.epochs().items()):
+        # Rotated while it was copied: what is there lies under a key that is about to be destroyed.
+        _empty(store)
+    for tenant, epoch in epochs.items():
+        if store.epochs().get(tenant) != epoch:
+            store.replace(tenant, epoch, [], [])
+    after = ""
+    while page := source.key_store.scan(after, PAGE):
+        after = page[-1].key_id
+        for row in page:
+            if store.get(row.key_id) is None:
+                if row.kek_id:
+                    # Unwrapped once with what the target has, so that a copy is never made that opens nothing.
+                    target.provider.unwrap(row.kek_id, row.wrapped)
+                store.put([row], source.key_store.subjects_of(row.key_id))
+                rows += 1
+    _forget_gone(source.key_store, store)
+    return rows
+
+
+def _empty(store: KeyStore) -> None:
+    while page := store.scan("", PAGE):
+        store.delete([row.key_id for row in page])
+
+
+def _forget_gone(source: KeyStore, target: KeyStore) -> None:
+    """A key that was destroyed in the source while it was copied is destroyed in the copy too."""
+    after, gone = "", []
+    while page := target.scan(after, PAGE):
+        after = page[-1].key_id
+        gone += [row.key_id for row in page if source.get(row.key_id) is None]
+    target.delete(gone)
+
+
+def _copy_keks(source: KeyProvider, target: KeyProvider) -> None:
+    """Copy the files of key-encryption keys; from other providers they cannot be had, and need not be."""
+    if not isinstance(source, FileKeyProvider) or not isinstance(target, FileKeyProvider):
+        return
+    for kek_id in source.epochs():
+        target.take_in(kek_id, source.hand_out(kek_id))

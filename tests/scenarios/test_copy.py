@@ -1,0 +1,162 @@
+"""A ledger moves to another place or engine: whole, with its id and keys, and there are never two that go on."""
+
+from __future__ import annotations
+
+import pytest
+
+import counterfoil
+from counterfoil.client import copying
+from counterfoil.client.copying import copy_ledger
+from counterfoil.errors import ChainBroken, CopyUnfinished, InvalidForm, LedgerMoved
+from tests.archives import converse, verified
+from tests.scenarios.conftest import ON_SERVER, lies
+
+
+@pytest.fixture(params=["sqlite", ON_SERVER])
+def target(request, tmp_path, monkeypatch):
+    """Where the copy goes; nothing is there."""
+    found = lies(request.param, request, tmp_path, monkeypatch)
+    return tmp_path / "copy" if request.param == "sqlite" else found
+
+
+@pytest.fixture
+def origin(tmp_path):
+    place = tmp_path / "origin"
+    with counterfoil.open(place) as ledger:
+        converse(ledger)
+        converse(ledger, "other", "O-2")
+        with counterfoil.open(place, tenant="north") as north:
+            converse(north, "theirs", "O-3")
+    return place
+
+
+def contents(ledger):
+    return {
+        info.stream_id: [
+            (event.type, event.hash, event.content_or_none()) for event in ledger.events(info.stream_id)
+        ]
+        for info in ledger.conversations()
+    }
+
+
+def test_the_copy_is_the_ledger_and_the_source_takes_no_appends(origin, target, tmp_path):
+    artifacts = tmp_path / "objects"
+    with counterfoil.open(origin) as ledger:
+        ledger_id, before = ledger.id, contents(ledger)
+        # A handle that is open meanwhile is refused at its next append.
+        report = copy_ledger(origin, target, artifacts=artifacts)
+        with pytest.raises(LedgerMoved), ledger.run("support", conversation="case-8472", message="m"):
+            pass
+    assert (report.ledger, report.resumed, report.artifacts) == (ledger_id, False, 3)
+    with counterfoil.open(target, artifacts=artifacts) as copy:
+        assert copy.id == ledger_id
+        assert contents(copy) == before
+        with copy.run("support", conversation="case-8472", message="m") as run:
+            run.step("look", str.title, "here")
+        found = verified(copy)
+        assert (found.exit_code, found.rows_differ) == (0, ())
+        assert "stream.adopted" not in [event.type for event in copy.events("case-8472")]
+    with counterfoil.open(origin) as retired:
+        assert retired.read_only
+        assert contents(retired) == before
+        assert verified(retired).exit_code == 0
+        with pytest.raises(LedgerMoved):
+            retired.run("support", conversation="case-8472", message="m")
+
+
+def test_what_is_recorded_while_it_is_copied_comes_along(origin, tmp_path, monkeypatch):
+    verify = copying._Copy._verify
+
+    def meanwhile(self):
+        verify(self)
+        with counterfoil.open(origin) as ledger:
+            converse(ledger, "late", "O-4")
+
+    monkeypatch.setattr(copying._Copy, "_verify", meanwhile)
+    copy_ledger(origin, tmp_path / "copy")
+    with counterfoil.open(tmp_path / "copy") as copy:
+        assert [row["state"] for row in copy.effects(stream="late")] == ["succeeded"]
+        assert verified(copy).exit_code == 0
+
+
+STEPS = [
+    "_begin",
+    "copy_streams",
+    "copy_keys",
+    "_objects",
+    "_verify",
+    "_retire",
+    "copy_companions",
+    "_finish",
+]
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("step", STEPS)
+def test_killed_at_any_step_it_goes_on_and_nobody_writes_meanwhile(origin, tmp_path, monkeypatch, step, when):
+    if (step, when) == ("_finish", "after"):
+        pytest.skip("then it is done")
+
+    class Killed(BaseException):
+        pass
+
+    owner = copying._Copy if step.startswith("_") else copying
+    real = getattr(owner, step)
+
+    def dying(*args, **how):
+        if when == "after":
+            real(*args, **how)
+        raise Killed
+
+    place = tmp_path / "copy"
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, step, dying)
+        with pytest.raises(Killed):
+            copy_ledger(origin, place)
+    if (step, when) != ("_begin", "before"):
+        with counterfoil.open(place) as half:
+            assert half.read_only
+            with pytest.raises(CopyUnfinished):
+                half.run("support", conversation="x", message="m")
+    report = copy_ledger(origin, place)
+    assert report.resumed == ((step, when) != ("_begin", "before"))
+    with counterfoil.open(place) as copy, counterfoil.open(origin) as retired:
+        assert contents(copy) == contents(retired)
+        found = verified(copy)
+        assert (found.exit_code, found.rows_differ) == (0, ())
+
+
+def test_small_steps_end_at_the_same_place(origin, tmp_path, monkeypatch):
+    monkeypatch.setattr("counterfoil.archive.copying.EVENTS_PER_LOAD", 3)
+    copy_ledger(origin, tmp_path / "copy")
+    with counterfoil.open(tmp_path / "copy") as copy:
+        assert verified(copy).exit_code == 0
+
+
+def test_a_place_that_holds_something_is_no_target(origin, tmp_path):
+    with counterfoil.open(tmp_path / "taken") as taken:
+        converse(taken, "mine", "O-9")
+        before = contents(taken)
+    for place in (tmp_path / "taken", origin):
+        with pytest.raises(InvalidForm, match="not empty"):
+            copy_ledger(origin, place)
+    with counterfoil.open(tmp_path / "taken") as taken, counterfoil.open(origin) as source:
+        assert contents(taken) == before
+        assert not source.read_only
+
+
+def test_a_damaged_ledger_is_not_retired(origin, tmp_path):
+    import sqlite3
+
+    raw = sqlite3.connect(origin / "ledger.db")
+    for (name,) in raw.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+        raw.execute(f"DROP TRIGGER {name}")
+    raw.execute(
+        "UPDATE event SET header = CAST(replace(CAST(header AS TEXT), 'run.finished', 'run.finishes') AS BLOB) WHERE event_type = 'run.finished'"
+    )
+    raw.commit()
+    raw.close()
+    with pytest.raises(ChainBroken):
+        copy_ledger(origin, tmp_path / "copy")
+    with counterfoil.open(origin) as ledger:
+        assert not ledger.read_only
