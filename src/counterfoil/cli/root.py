@@ -23,6 +23,8 @@ COMMANDS: Final = {
     "init": "Make a ledger.",
     "import": "Import transcripts of other agents, or archives.",
     "copy": "Copy a whole ledger to another place or engine.",
+    "backup": "Put a ledger, its keys and its artifacts into one file.",
+    "restore": "Make the ledger of a backup, and accept what is lost.",
     "export": "Write conversations into an archive.",
     "ls": "List conversations, runs, effects or reviews.",
     "show": "Show a conversation or a run as a timeline, or one event exactly.",

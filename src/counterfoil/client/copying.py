@@ -85,7 +85,7 @@ def copy_ledger(
     from_parts = _opened(source, keys, clock, ids, source_artifacts, create=False)
     try:
         into = _opened(
-            target, target_keys, clock, _SameLedger(ids, from_parts.store.ledger_id), artifacts, create=True
+            target, target_keys, clock, SameLedger(ids, from_parts.store.ledger_id), artifacts, create=True
         )
     except BaseException:
         _close(from_parts)
@@ -98,7 +98,7 @@ def copy_ledger(
         _close(from_parts)
 
 
-class _SameLedger:
+class SameLedger:
     """Mints the id of the ledger that is copied where a new ledger asks for one."""
 
     def __init__(self, ids: Ids, ledger_id: str) -> None:
@@ -106,6 +106,7 @@ class _SameLedger:
         self._ledger_id = ledger_id
 
     def new(self, prefix: str) -> str:
+        """The ledger's id for ``ldg``, a minted one for anything else."""
         return self._ledger_id if prefix == "ldg" else self._ids.new(prefix)
 
 

@@ -18,6 +18,7 @@ from counterfoil.artifacts.vault import Vault
 from counterfoil.client.adopting import Adoptions
 from counterfoil.client.deriving import rows_by_type, stand_ins_by_type
 from counterfoil.client.gating import Gate, authority_of
+from counterfoil.client.lookback import look_back_until
 from counterfoil.client.opening import open_content
 from counterfoil.core.artifact import INTERNAL, PUBLIC, Reference, check_class
 from counterfoil.core.catalogue import Registry
@@ -128,6 +129,7 @@ class LedgerPorts:
         self._adoptions = Adoptions(self)
         self.keeper: Keeper | None = None
         """Who makes checkpoints of what was appended; None where nobody has declared a projection."""
+        self.look_back_until_ms: int | None = None
         self._remote = store.capabilities.engine in REMOTE_ENGINES
 
     @property
@@ -373,6 +375,12 @@ class LedgerPorts:
             if stored.tenant != found.tenant:
                 self._tenants[stream_id] = stored.tenant
         return found
+
+    def looks_back(self) -> bool:
+        """Whether a loss was accepted and its time of looking back is not over (``ledger.restored``)."""
+        if self.look_back_until_ms is None:
+            self.look_back_until_ms = look_back_until(self.store, self._config_stream_id)
+        return self.look_back_until_ms > 0 and self.now_ms() < self.look_back_until_ms
 
     def owns(self, stream_id: str) -> bool:
         """Whether the stream stands under this tenant; see :class:`counterfoil.flow.ports.Ports`."""

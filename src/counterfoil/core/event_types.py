@@ -255,6 +255,11 @@ _ROWS: Final[tuple[tuple[str, str, str], ...]] = (
     ("lever.held", _LEVER, "reason"),
     ("lever.released", _LEVER, "reason"),
     ("ledger.moved", "to_ledger id:ldg", "where"),
+    (
+        "ledger.restored",
+        "taken_at time, streams n, events n, look_back_until time",
+        "who accepted the loss, and why",
+    ),
     ("budget.set", _BUDGET, ""),
     ("budget.exceeded", _BUDGET, ""),
     ("runtime.baseline", "as_of time, schema_from n, messages n, runs n", "the state (or an artifact)"),

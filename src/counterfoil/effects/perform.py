@@ -16,7 +16,7 @@ from counterfoil.effects.outcome import Verdict, answer_of_event, error_label
 from counterfoil.effects.permit import UNASKED
 from counterfoil.effects.permitting import hand_out_refusal, permitted, recorded_refusal
 from counterfoil.effects.refusals import is_refusal
-from counterfoil.effects.resolve import Parked, first_case, resolve, waiting_for
+from counterfoil.effects.resolve import Parked, first_case, look_back, resolve, waiting_for
 from counterfoil.effects.retrying import until_due
 from counterfoil.effects.rows import EFFECT_KEYS
 from counterfoil.effects.standin import StandIn
@@ -131,6 +131,9 @@ def _carry_out(asked: Asked, work: Work) -> Flow[Any]:
     resolution: Verdict | Parked
     error: BaseException | None = None
     try:
+        known = yield from _done_before(asked, work)
+        if known is not None:
+            return _handed_out(asked, work, known)
         resolution, observation = yield from send(work)
         if resolution.outcome == "unknown":
             error = resolution.error
@@ -140,6 +143,15 @@ def _carry_out(asked: Asked, work: Work) -> Flow[Any]:
     if work.retry_due_ms is not None:
         return (yield from _again(asked, work, work.retry_due_ms))
     return _handed_out(asked, work, resolution, error)
+
+
+def _done_before(asked: Asked, work: Work) -> Flow[Verdict | Parked | None]:
+    """What a restored ledger finds out before a call goes out; nothing in any other, at no cost."""
+    if not asked.scope.ports.looks_back():
+        return None
+    # A key made of the run was used before only if this run was at work before.
+    may_be_done = asked.tool.named_by_key or bool(asked.scope.history)
+    return (yield from look_back(work, may_be_done=may_be_done))
 
 
 def _again(asked: Asked, work: Work, due_ms: int) -> Flow[Any]:

@@ -80,6 +80,35 @@ def resolve(work: Work, case: Case, *news: Draft) -> Flow[Resolution]:
         raise Overtaken(None if row is None else Standing.of(row)) from moved
 
 
+def look_back(work: Work, *, may_be_done: bool) -> Flow[Resolution | None]:
+    """In a ledger that was restored: whether this effect was carried out in the lost stretch, asked before its first call.
+
+    None where the call may go out: the provider says that it was not done, takes the same key only once, or the tool
+    touches nothing. ``may_be_done`` says that its key can have been used then; where only a person can tell, one is
+    asked. Raises as :func:`resolve`.
+    """
+    case = first_case(work, ended=True)
+    try:
+        match work.doubt:
+            case "lookup" | "lookup_then_key":
+                found, case, news = yield from _look_up(work, case, 0)
+                if found is not None:
+                    return found
+                if case.answer == "cannot_tell":
+                    return (yield from _ask_human(work, case, "cannot_tell", news))
+                yield from record(work, news)
+                return None
+            case "review" if may_be_done:
+                return (yield from _ask_human(work, case, "by_review", ()))
+            case _:
+                return None
+    except Fenced as fenced:
+        raise work.scope.latch(work.scope.lost()) from fenced
+    except GuardFailed as moved:
+        row = moved.fields["row"]
+        raise Overtaken(None if row is None else Standing.of(row)) from moved
+
+
 def _resolve(work: Work, case: Case, news: tuple[Draft, ...]) -> Flow[Resolution]:
     while True:
         now: int = yield Now()

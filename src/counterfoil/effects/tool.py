@@ -220,6 +220,11 @@ class Tool(Generic[P, R_co]):
             return "each_call"
         return "arguments" if self.identity is None else "identity"
 
+    @property
+    def named_by_key(self) -> bool:
+        """Whether the application names its effects by a key of its own, and not the run by its calls."""
+        return self._key is not None
+
     def key_of(self, arguments: Mapping[str, Any]) -> str | None:
         """The business key of a call with these arguments, or None. Raises ToolInvalid when it is no usable text."""
         if self._key is None:

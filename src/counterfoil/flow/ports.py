@@ -92,6 +92,10 @@ class Ports(Protocol):
         """
         ...
 
+    def looks_back(self) -> bool:
+        """Whether this ledger was restored from a backup, so that an effect may have been sent in the lost stretch."""
+        ...
+
     def new_genesis(self, kind: str) -> Genesis:
         """Genesis of a stream that does not exist yet (``conversation``, ``system/…``); its key is durable."""
         ...

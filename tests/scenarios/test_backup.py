@@ -1,0 +1,215 @@
+"""A backup is whole while writers run, restores to a ledger that is only read, and what was sent since is found, not repeated."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+import counterfoil
+from counterfoil.client.backup import backup_ledger
+from counterfoil.client.restoring import accept_loss, restore_backup
+from counterfoil.effects.registry import own_tools
+from counterfoil.errors import ArchiveInvalid, CounterfoilError, InvalidForm, LossNotAccepted, RunWaiting
+from tests.archives import converse, verified
+from tests.running import types_of
+from tests.scenarios.conftest import ON_SERVER, lies
+
+BY = {"by": "ops@example.com", "reason": "the disk is gone"}
+
+
+@pytest.fixture(params=["sqlite", ON_SERVER])
+def place(request, tmp_path, monkeypatch):
+    found = lies(request.param, request, tmp_path, monkeypatch)
+    return tmp_path / "ledger" if request.param == "sqlite" else found
+
+
+def restored(tmp_path, name="again"):
+    restore_backup(tmp_path / "backup", tmp_path / name)
+    return tmp_path / name
+
+
+def test_a_restored_ledger_is_the_one_that_was_backed_up_and_is_only_read(place, tmp_path):
+    artifacts = tmp_path / "objects"
+    with counterfoil.open(place, artifacts=artifacts) as ledger:
+        stream_id = converse(ledger)
+        before = [(event.hash, event.content_or_none()) for event in ledger.events(stream_id)]
+        report = backup_ledger(place, tmp_path / "backup", artifacts=artifacts)
+        ledger_id = ledger.id
+    assert (report.ledger, report.artifacts) == (ledger_id, 1)
+    again = restored(tmp_path)
+    with counterfoil.open(again) as ledger:
+        assert (ledger.id, ledger.read_only) == (ledger_id, True)
+        assert [(event.hash, event.content_or_none()) for event in ledger.events("case-8472")] == before
+        with pytest.raises(LossNotAccepted):
+            ledger.run("support", conversation="case-8472", message="m")
+    accept_loss(again, **BY)
+    with counterfoil.open(again) as ledger:
+        with ledger.run("support", conversation="case-8472", message="m") as run:
+            run.step("look", str.title, "x")
+        (event,) = ledger.events(ledger.streams.id_of("config"), types=["ledger.restored"])
+        assert (event.data["taken_at"], event.data["events"]) == (report.taken_at, report.events)
+        assert event.content_or_none() == BY
+        assert verified(ledger).rows_differ == ()
+
+
+def test_a_backup_that_is_taken_while_others_write_is_whole(tmp_path):
+    place, stop, made = tmp_path / "ledger", threading.Event(), []
+    counterfoil.open(place).close()
+
+    def write(number):
+        with counterfoil.open(place) as ledger:
+            while not stop.is_set():
+                name = f"case-{number}-{len(made)}"
+                with ledger.run("a", conversation=name, message="m", subject=name) as run:
+                    run.artifact(name.encode() * 100)
+                made.append(name)
+
+    writers = [threading.Thread(target=write, args=(number,)) for number in range(2)]
+    for writer in writers:
+        writer.start()
+    try:
+        while len(made) < 6:
+            stop.wait(0.01)
+        backup_ledger(place, tmp_path / "backup")
+    finally:
+        stop.set()
+        for writer in writers:
+            writer.join()
+    with counterfoil.open(restored(tmp_path)) as ledger:
+        found = verified(ledger)
+        # Nothing that its events name is missing: neither a key nor an object.
+        assert (found.exit_code, dict(found.kinds)) == (0, {})
+        assert found.rows_differ == ()
+        assert 6 <= len(ledger.conversations(limit=1000)) <= len(made)
+
+
+class Provider:
+    """A payment provider that pays whatever it is asked to, and keeps a book. It knows nothing of keys."""
+
+    def __init__(self):
+        self.book = []
+
+    def tool(self, doubt):
+        return counterfoil.effect(
+            "payment.refund",
+            version="1",
+            touches={"money"},
+            key=lambda order, **_: f"refund:{order}",
+            doubt=doubt,
+        )(self.refund)
+
+    def refund(self, order, amount):
+        self.book.append(order)
+        return {"id": f"re_{order}"}
+
+    def find(self, order, amount):
+        return (
+            counterfoil.Found("succeeded", {"id": f"re_{order}"})
+            if order in self.book
+            else counterfoil.Absent()
+        )
+
+
+@pytest.fixture
+def provider():
+    with own_tools():
+        yield Provider()
+
+
+def pay(place, refund, order):
+    with (
+        counterfoil.open(place) as ledger,
+        ledger.run("a", conversation=order, message="m", dedupe=order) as run,
+    ):
+        return run.finish(refund(order=order, amount=4)) or run.output
+
+
+def test_what_was_sent_after_the_backup_is_found_and_recorded_and_not_sent_again(tmp_path, provider):
+    place, refund = tmp_path / "ledger", provider.tool(counterfoil.by_lookup(provider.find))
+    pay(place, refund, "O-1")
+    backup_ledger(place, tmp_path / "backup")
+    pay(place, refund, "O-2")
+    again = restored(tmp_path)
+    accept_loss(again, **BY)
+    # The queue delivers everything again, and something new.
+    for order in ("O-1", "O-2", "O-3"):
+        pay(again, refund, order)
+    assert provider.book == ["O-1", "O-2", "O-3"]
+    with counterfoil.open(again) as ledger:
+        assert types_of(ledger, "O-2")[-4:] == [
+            "effect.intended",
+            "effect.looked_up",
+            "effect.observed",
+            "run.finished",
+        ]
+        (seen,) = [event.data for event in ledger.events("O-2", types=["effect.observed"])]
+        assert (seen["outcome"], seen["source"]) == ("succeeded", "lookup")
+        assert [event.data["answer"] for event in ledger.events("O-3", types=["effect.looked_up"])] == [
+            "absent"
+        ]
+
+
+def test_where_only_a_person_can_tell_a_person_is_asked(tmp_path, provider):
+    place, refund = tmp_path / "ledger", provider.tool(counterfoil.by_review())
+    pay(place, refund, "O-1")
+    backup_ledger(place, tmp_path / "backup")
+    pay(place, refund, "O-2")
+    again = restored(tmp_path)
+    accept_loss(again, **BY)
+    with pytest.raises(RunWaiting):
+        pay(again, refund, "O-2")
+    assert provider.book == ["O-1", "O-2"]
+
+
+def test_when_the_time_of_looking_back_is_over_effects_are_sent_as_ever(tmp_path, provider):
+    place, refund = tmp_path / "ledger", provider.tool(counterfoil.by_lookup(provider.find))
+    pay(place, refund, "O-1")
+    backup_ledger(place, tmp_path / "backup")
+    again = restored(tmp_path)
+    accept_loss(again, look_back_days=0, **BY)
+    pay(again, refund, "O-2")
+    with counterfoil.open(again) as ledger:
+        assert "effect.looked_up" not in types_of(ledger, "O-2")
+
+
+def test_a_backup_that_was_cut_or_changed_restores_nothing(tmp_path):
+    with counterfoil.open(tmp_path / "ledger") as ledger:
+        converse(ledger)
+    backup_ledger(tmp_path / "ledger", tmp_path / "whole")
+    whole = (tmp_path / "whole").read_bytes()
+    for place in range(0, len(whole), len(whole) // 40):
+        for bad in (whole[:place], whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :]):
+            (tmp_path / "backup").write_bytes(bad)
+            try:
+                restore_backup(tmp_path / "backup", tmp_path / "again")
+            except CounterfoilError:
+                assert not (tmp_path / "again").exists()
+            else:
+                # A bit of padding between two files, or of a header that nothing is read from, changes nothing.
+                with counterfoil.open(tmp_path / "again") as ledger:
+                    assert verified(ledger).exit_code == 0
+                for path in sorted((tmp_path / "again").rglob("*"), reverse=True):
+                    path.rmdir() if path.is_dir() else path.unlink()
+                (tmp_path / "again").rmdir()
+    (tmp_path / "backup").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(ArchiveInvalid):
+        restored(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["backup", "ledger", "whole"]
+
+
+def test_nothing_is_written_over_and_a_loss_is_accepted_once(tmp_path):
+    with counterfoil.open(tmp_path / "ledger") as ledger:
+        converse(ledger)
+    (tmp_path / "there").touch()
+    with pytest.raises(InvalidForm):
+        backup_ledger(tmp_path / "ledger", tmp_path / "there")
+    backup_ledger(tmp_path / "ledger", tmp_path / "backup")
+    again = restored(tmp_path)
+    with pytest.raises(InvalidForm):
+        restored(tmp_path)
+    accept_loss(again, **BY)
+    with pytest.raises(InvalidForm):
+        accept_loss(again, **BY)
+    with pytest.raises(InvalidForm):
+        accept_loss(tmp_path / "ledger", **BY)
