@@ -22,7 +22,7 @@ import click
 from tools import markdown, pages
 from tools.tree import ROOT, tracked
 
-VERB = re.compile(r"^  (?P<verb>[a-z]+)  ", re.MULTILINE)
+VERB = re.compile(r"^  (?P<verb>[a-z-]+)  ", re.MULTILINE)
 
 
 def check(root: Path = ROOT) -> list[str]:

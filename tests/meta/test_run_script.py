@@ -36,7 +36,9 @@ def test_help_needs_no_set_up_and_lists_every_verb(tmp_path: Path):
 
 def test_every_verb_that_is_listed_is_done():
     text = (ROOT / "run").read_text("utf-8")
-    cases = set(re.findall(r"^([a-z]+)(?: \| [^)]*)?\)$", text.partition("\ncase $verb in")[2], re.MULTILINE))
+    cases = set(
+        re.findall(r"^([a-z-]+)(?: \| [^)]*)?\)$", text.partition("\ncase $verb in")[2], re.MULTILINE)
+    )
     assert cases == verbs()
 
 

@@ -30,7 +30,7 @@ from counterfoil.errors import (
 from counterfoil.flow.requests import UnitDraft
 from counterfoil.keys.file_provider import FileKeyProvider
 from counterfoil.store.contract import Store
-from counterfoil.store.unit import StoredStream
+from counterfoil.store.unit import Refusal, StoredStream
 
 MOVED: Final = "ledger.moved"
 ROTATED: Final = "keys.rotated"
@@ -283,7 +283,7 @@ class _Copy:
             self._to.store.stand("open", unit)
         else:
             (outcome,) = self._to.store.append([unit]).result(60)
-            if hasattr(outcome, "error"):
+            if isinstance(outcome, Refusal):
                 raise outcome.error
 
     # ---- artifacts ---------------------------------------------------------------------------------------------------

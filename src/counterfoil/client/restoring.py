@@ -26,7 +26,7 @@ from counterfoil.core.forms import time_text
 from counterfoil.errors import ArchiveInvalid, ConfigInvalid, InvalidForm, KeyStoreMissing, KeyWithheld
 from counterfoil.flow.requests import UnitDraft
 from counterfoil.runtime.rows import CONVERSATIONS
-from counterfoil.store.unit import StoredStream
+from counterfoil.store.unit import Refusal, StoredStream
 
 LOOK_BACK_DAYS: Final = 30
 """How long effects are asked for before they are sent, unless another number is given: longer than queues redeliver."""
@@ -139,7 +139,9 @@ def accept_loss(
                 )
             )
         for unit in units[:-1]:
-            parts.store.append([unit]).result(60)
+            (outcome,) = parts.store.append([unit]).result(60)
+            if isinstance(outcome, Refusal):
+                raise outcome.error
         parts.store.stand("open", units[-1])
     finally:
         _close(parts)
