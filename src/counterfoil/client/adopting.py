@@ -9,6 +9,8 @@ from counterfoil.core.event import Draft, read_header
 from counterfoil.core.forms import time_text
 from counterfoil.core.genesis import Genesis
 from counterfoil.errors import StreamNotFound
+from counterfoil.flow.requests import UnitDraft
+from counterfoil.store.unit import ANY
 
 if TYPE_CHECKING:
     from counterfoil.client.ports import LedgerPorts
@@ -42,6 +44,16 @@ class Adoptions:
         fields = adoption_fields(home, own, ports.tenant, head.sequence, head.hash.hex())
         draft = Draft(ports.new_id("evt"), ADOPTED, time_text(ports.now_ms()), ACTOR, fields)
         return draft, head.sequence
+
+    def race(self, unit: UnitDraft) -> bool:
+        """Whether the caller of a unit asked for no sequence, and only an adoption in front of its events did."""
+        own = self._ports.store.ledger_id
+        return any(
+            entry.expected is ANY
+            and entry.create is None
+            and self._ports.genesis(entry.stream_id).ledger != own
+            for entry in unit.entries
+        )
 
     def _home(self, genesis: Genesis) -> str:
         home, after = genesis.ledger, 0

@@ -18,7 +18,7 @@ from counterfoil.artifacts.vault import Vault
 from counterfoil.client.adopting import Adoptions
 from counterfoil.client.deriving import rows_by_type, stand_ins_by_type
 from counterfoil.client.gating import Gate, authority_of
-from counterfoil.client.lookback import look_back_until
+from counterfoil.client.lookback import LookBack
 from counterfoil.client.opening import open_content
 from counterfoil.core.artifact import INTERNAL, PUBLIC, Reference, check_class
 from counterfoil.core.catalogue import Registry
@@ -129,7 +129,7 @@ class LedgerPorts:
         self._adoptions = Adoptions(self)
         self.keeper: Keeper | None = None
         """Who makes checkpoints of what was appended; None where nobody has declared a projection."""
-        self.look_back_until_ms: int | None = None
+        self._look_back = LookBack(config_stream_id)
         self._remote = store.capabilities.engine in REMOTE_ENGINES
 
     @property
@@ -151,7 +151,7 @@ class LedgerPorts:
             try:
                 return self._append(unit, claim)
             except WrongSequence:
-                if not self._races_to_adopt(unit):
+                if not self._adoptions.race(unit):
                     raise
         return self._append(unit, claim)
 
@@ -181,7 +181,7 @@ class LedgerPorts:
             try:
                 return await self._aappend(unit, claim)
             except WrongSequence:
-                if not self._races_to_adopt(unit):
+                if not self._adoptions.race(unit):
                     raise
         return await self._aappend(unit, claim)
 
@@ -197,15 +197,6 @@ class LedgerPorts:
             return await off_the_loop(self._claim, ready, claim)
         (outcome,) = await self._appender.append([ready])
         return _receipt(outcome)
-
-    def _races_to_adopt(self, unit: UnitDraft) -> bool:
-        """Whether the caller asked for no sequence, and only an adoption in front of its events did."""
-        return any(
-            entry.expected is ANY
-            and entry.create is None
-            and self.genesis(entry.stream_id).ledger != self.store.ledger_id
-            for entry in unit.entries
-        )
 
     def ready(self, unit: UnitDraft) -> Unit:
         """The unit as a store takes it, for whoever records it together with something else."""
@@ -377,15 +368,12 @@ class LedgerPorts:
         return found
 
     def looks_back(self) -> bool:
-        """Whether a loss was accepted and its time of looking back is not over (``ledger.restored``)."""
-        if self.look_back_until_ms is None:
-            self.look_back_until_ms = look_back_until(self.store, self._config_stream_id)
-        return self.look_back_until_ms > 0 and self.now_ms() < self.look_back_until_ms
+        """See :class:`counterfoil.flow.ports.Ports`."""
+        return self._look_back.due(self)
 
     def owns(self, stream_id: str) -> bool:
-        """Whether the stream stands under this tenant; see :class:`counterfoil.flow.ports.Ports`."""
-        genesis = self.genesis(stream_id)
-        return self._tenants.get(stream_id, genesis.tenant) == self._tenant
+        """See :class:`counterfoil.flow.ports.Ports`."""
+        return self._tenants.get(stream_id, self.genesis(stream_id).tenant) == self._tenant
 
     def stream_material(self, genesis: Genesis) -> KeyMaterial:
         """The stream key's material of a stream that may not exist yet."""
