@@ -10,6 +10,7 @@ from counterfoil.abc.keys import EpochKeyProvider, KeyProvider, KeyRow, KeyStore
 from counterfoil.abc.policy import Asking, Policy, Proposal, Ruling
 from counterfoil.abc.sandbox import Probed, SandboxProbe
 from counterfoil.abc.time import Clock, Ids
+from counterfoil.abc.timer import Timer
 
 __all__ = [
     "AccessDecision",
@@ -35,4 +36,5 @@ __all__ = [
     "Ruling",
     "SandboxProbe",
     "SubjectRow",
+    "Timer",
 ]

@@ -36,6 +36,7 @@ COMMANDS: Final = {
     "rebuild": "Make the derived rows again from the events.",
     "recover": "End the doubt of effects whose worker is gone.",
     "worker": "Go on with what can go on, until told to stop.",
+    "schedule": "What comes by itself: list, add, cancel.",
     "tools": "List the declared tools, or show one.",
     "observe": "Keep what a provider said by itself about an effect.",
     "review": "What waits for a person: list, show, assign, settle.",

@@ -13,19 +13,7 @@ from counterfoil.flow.drive import adrive, drive
 from counterfoil.flow.requests import Flow
 from counterfoil.runtime.events import WhileRunning, WhileSuspended
 from counterfoil.runtime.keeping import Admitted, admission_row, defer_flow, keep_flow, let_in_flow
-from counterfoil.runtime.spec import RunSpec, make_spec
-
-
-def instant_ms(name: str, value: datetime | None) -> int | None:
-    """Milliseconds since the epoch of a time with a zone. Raises ``InvalidForm`` for one without."""
-    given: Any = value
-    if given is None:
-        return None
-    if not isinstance(given, datetime) or given.utcoffset() is None:
-        raise InvalidForm(
-            f"{name} is a datetime with a time zone", hint="datetime(…, tzinfo=UTC)", argument=name
-        )
-    return round(given.timestamp() * 1000)
+from counterfoil.runtime.spec import RunSpec, instant_ms, make_spec
 
 
 class Admitting(Handle):
@@ -61,7 +49,7 @@ class Admitting(Handle):
         spec = self._spec_of_input(
             agent, conversation, message, dedupe, subject=subject, title=title, **given
         )
-        return drive(keep_flow(self.ports, spec, self.owner, instant_ms("until", until)), self.ports)
+        return drive(keep_flow(self.ports, spec, self.owner, _until_ms(until)), self.ports)
 
     async def aadmit(
         self,
@@ -81,14 +69,14 @@ class Admitting(Handle):
         spec = self._spec_of_input(
             agent, conversation, message, dedupe, subject=subject, title=title, **given
         )
-        return await adrive(keep_flow(self.ports, spec, self.owner, instant_ms("until", until)), self.ports)
+        return await adrive(keep_flow(self.ports, spec, self.owner, _until_ms(until)), self.ports)
 
     def defer(self, admission_id: str, *, by: str, until: datetime | None = None) -> Admitted:
         """Have an input wait that has no run yet, as the named person ``by``: until a time, or until it is let in.
 
         Raises ``AdmissionNotFound``, or ``AdmissionTaken`` where it has a run, joined one, or was refused.
         """
-        until_ms = instant_ms("until", until)
+        until_ms = _until_ms(until)
         return self._by(admission_id, by, lambda person: defer_flow(admission_id, person, until_ms))
 
     def let_in(self, admission_id: str, *, by: str) -> Admitted:
@@ -116,3 +104,7 @@ class Admitting(Handle):
         person = Person(self.ports.subject_key(str(row["stream_id"]), by), by)
         asked: Flow[Admitted] = flow(person)
         return drive(asked, self.ports)
+
+
+def _until_ms(until: datetime | None) -> int | None:
+    return None if until is None else instant_ms("until", until)

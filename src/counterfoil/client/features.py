@@ -20,12 +20,14 @@ from counterfoil.runtime.budgets.rows import FEATURE as BUDGETS
 from counterfoil.runtime.children.rows import FEATURE as CHILDREN
 from counterfoil.runtime.rehearsals import FEATURE as REHEARSALS
 from counterfoil.runtime.rows import FEATURE as RUNTIME
+from counterfoil.runtime.schedules.rows import FEATURE as SCHEDULES
 from counterfoil.runtime.slots.rows import FEATURE as SLOTS
 from counterfoil.store.rows import Feature, TableSpec
 
 FEATURES: Final[tuple[Feature, ...]] = (
     RUNTIME,
     SLOTS,
+    SCHEDULES,
     BUDGETS,
     CHILDREN,
     EFFECTS,

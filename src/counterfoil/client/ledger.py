@@ -32,6 +32,7 @@ from counterfoil.client.repairing import Repairing
 from counterfoil.client.replaying import Replaying
 from counterfoil.client.requesting import Requesting
 from counterfoil.client.reviewing import Reviewing
+from counterfoil.client.scheduling import Scheduling
 from counterfoil.client.searching import Searching, SearchPlace
 from counterfoil.client.stating import Stating
 from counterfoil.client.stopping import Stopping
@@ -156,6 +157,7 @@ class Ledger(
     Requesting,
     Reviewing,
     Searching,
+    Scheduling,
     Stating,
     Stopping,
     Working,

@@ -22,6 +22,7 @@ from counterfoil.runtime.ready_inputs import ReadyInput, ready_inputs
 from counterfoil.runtime.recover import policy_of
 from counterfoil.runtime.rows import RUNS
 from counterfoil.runtime.run import Run
+from counterfoil.runtime.schedules.timer import RowTimer
 from counterfoil.runtime.spec import check_seconds, make_spec
 from counterfoil.runtime.worker import Entry, Happening, Started, Worker
 
@@ -55,7 +56,7 @@ class Working(Childing):
     ) -> Worker:
         """A worker on this handle: ``worker.work()`` goes on until ``worker.stop()``, ``worker.look()`` is one pass.
 
-        It ends doubt whose time has come, makes due retries, enters the runs of :func:`counterfoil.agent` again and
+        It ends doubt whose time has come, makes due retries, fires schedules, enters the runs of :func:`counterfoil.agent` again and
         starts inputs that wait for them, unless ``agents`` is False. On a handle with ``turns=True`` it also keeps the heads of turns that ended by
         another's hand, and gives up those that nobody has been at for a day. It looks every ``every_s`` seconds. ``tell`` hears of everything that happened.
         """
@@ -68,6 +69,7 @@ class Working(Childing):
             find_tool,
             enter=enter,
             start=start,
+            timer=(self.host.timer or RowTimer(self.ports)) if agents else None,
             every_s=every_s,
             children=self.child_host,
             turns=self.keeps_turns,

@@ -209,7 +209,7 @@ _ROWS: Final[tuple[tuple[str, str, str], ...]] = (
         "schedule_id id:sch, kind {once,every,calendar}, due_at time, period_ms? n",
         "payload, expression",
     ),
-    ("schedule.fired", "schedule_id id:sch, due_at time, late_ms? n", ""),
+    ("schedule.fired", "schedule_id id:sch, due_at time, late_ms? n, next_due_at? time", ""),
     ("schedule.cancelled", "schedule_id id:sch, due_at time, late_ms? n", ""),
     ("sandbox.probed", "sandbox name, ok bool, capabilities labels", "output"),
     ("artifact.stored", _ARTIFACT, "file name, media type, exact size, preview"),

@@ -78,6 +78,13 @@ class AdmissionNotFound(NotFoundError):
     code = "admission_not_found"
 
 
+class ScheduleNotFound(NotFoundError):
+    """There is no schedule with this id in the ledger."""
+
+    code = "schedule_not_found"
+    default_hint = "`counterfoil schedule ls` lists them"
+
+
 class AgentNotFound(NotFoundError):
     """No agent of this name is registered in this process, so its code cannot be run here."""
 

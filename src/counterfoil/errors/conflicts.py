@@ -195,3 +195,10 @@ class NotWaiting(ConflictError):
     """The run does not wait, so another one cannot absorb it. Field ``run_id``; nothing was recorded."""
 
     code = "not_waiting"
+
+
+class ScheduleConflict(ConflictError):
+    """The key belongs to a schedule with another plan, message or agent. Field ``schedule_id``; nothing was recorded."""
+
+    code = "schedule_conflict"
+    default_hint = "cancel that one and give the new one a key of its own"

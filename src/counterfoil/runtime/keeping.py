@@ -52,16 +52,29 @@ class Admitted:
     run_id: str | None = None
 
 
-Beside = Callable[[Desk], tuple[Sequence[Draft], Sequence[Guard]]]
-"""What is to be recorded in the same unit, before the input, and the guards that it rests on."""
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What brings an input: recorded in the same unit, before it.
+
+    ``make`` gives the drafts and the guards that they rest on; a guard on ``table`` that fails is the caller's affair.
+    ``came_ms`` is the time that the input had waited for.
+    """
+
+    make: Callable[[Desk], tuple[Sequence[Draft], Sequence[Guard]]]
+    table: str
+    came_ms: int
 
 
 def keep_flow(
-    ports: Ports, spec: RunSpec, owner: str, until_ms: int | None, beside: Beside | None = None
+    ports: Ports,
+    spec: RunSpec,
+    owner: str,
+    until_ms: int | None,
+    beside: Beside | None = None,
 ) -> Flow[Admitted]:
     """Take an input in, once for its dedupe key, and let nobody run it here.
 
-    Raises ``AdmissionConflict`` for another message under the key, ``AdmissionRejected`` where the conversation refuses.
+    ``GuardFailed`` about the table of what stands ``beside`` it is the caller's: that has changed. Raises ``AdmissionConflict`` for another message under the key, ``AdmissionRejected`` where the conversation refuses.
     """
     moved: ConflictError | None = None
     for _ in range(TRIES_MAX):
@@ -70,6 +83,8 @@ def keep_flow(
         try:
             return (yield from _carry_out(desk, until_ms, beside))
         except _MOVED as error:
+            if beside is not None and error.fields.get("table") == beside.table:
+                raise
             moved = error
     raise StoreBusy(f"the conversation changed {TRIES_MAX} times while this input was taken in") from moved
 
@@ -77,13 +92,18 @@ def keep_flow(
 def _carry_out(desk: Desk, until_ms: int | None, beside: Beside | None) -> Flow[Admitted]:
     decision = decide_keeping(replace(desk.seen.situation, now_ms=desk.now_ms), until_ms)
     match decision:
-        case Known(admission):
-            return _as_it_is(desk, admission)
-        case OtherMessage():
-            raise refusal(desk, decision)
+        case Known() | OtherMessage():
+            if beside is not None:
+                drafts, guards = beside.make(desk)
+                yield Append(UnitDraft((Entry(desk.stream_id, tuple(drafts)),), tuple(guards)))
+            if isinstance(decision, OtherMessage):
+                raise refusal(desk, decision)
+            return _as_it_is(desk, decision.admission)
         case Keep() | Defer() | Absorb() | Reject():
-            before, guards = ([], []) if beside is None else beside(desk)
-            drafts, more = _keeping(desk, decision) if isinstance(decision, Keep) else turning(desk, decision)
+            before, guards = ((), ()) if beside is None else beside.make(desk)
+            drafts, more = (
+                _keeping(desk, decision, beside) if isinstance(decision, Keep) else turning(desk, decision)
+            )
             unit = Entry(desk.stream_id, (*before, *drafts), create=desk.create)
             yield Append(UnitDraft((unit,), (*guards, *more)))
             if isinstance(decision, Reject):
@@ -93,10 +113,12 @@ def _carry_out(desk: Desk, until_ms: int | None, beside: Beside | None) -> Flow[
             assert_never(decision)
 
 
-def _keeping(desk: Desk, keep: Keep) -> tuple[list[Draft], list[Guard]]:
+def _keeping(desk: Desk, keep: Keep, beside: Beside | None) -> tuple[list[Draft], list[Guard]]:
     opened, guards = desk.opening()
     accepted, more = desk.accepting()
-    if keep.until_ms is None:
+    if beside is not None:
+        said = events.admission_released(desk.admission_id, "until", beside.came_ms)
+    elif keep.until_ms is None:
         said = events.admission_released(desk.admission_id, "operator")
     else:
         said = events.admission_deferred(desk.admission_id, "until", keep.until_ms)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from datetime import datetime
 from typing import Any, TypeVar
 
 from counterfoil.abc import Host, Probed
@@ -17,6 +18,8 @@ from counterfoil.runtime.noting import (
     compact_flow,
     probe_flow,
 )
+from counterfoil.runtime.schedules.sleep import sleep_flow
+from counterfoil.runtime.spec import check_seconds, instant_ms
 
 T = TypeVar("T")
 
@@ -63,6 +66,30 @@ class Notes:
     async def aabsorb(self, run_id: str) -> str:
         """As :meth:`absorb`, for tasks."""
         return await self._adrive(absorb_flow(self._open_scope(), run_id))
+
+    def sleep(self, seconds: float) -> None:
+        """Go on so many seconds after the code first came here, in days if need be, in whatever process.
+
+        A longer sleep than a moment parks the run: it holds no lease and no slot, ``RunWaiting`` leaves the block, and a
+        worker goes on with it in time.
+        """
+        self._drive(self._sleeping(seconds))
+
+    async def asleep(self, seconds: float) -> None:
+        """As :meth:`sleep`, for tasks."""
+        await self._adrive(self._sleeping(seconds))
+
+    def sleep_until(self, at: datetime) -> None:
+        """As :meth:`sleep`, until a time with a zone."""
+        self._drive(sleep_flow(self._open_scope(), instant_ms("at", at), 0))
+
+    async def asleep_until(self, at: datetime) -> None:
+        """As :meth:`sleep_until`, for tasks."""
+        await self._adrive(sleep_flow(self._open_scope(), instant_ms("at", at), 0))
+
+    def _sleeping(self, seconds: float) -> Flow[None]:
+        check_seconds("seconds", seconds, least="from 0")
+        return sleep_flow(self._open_scope(), None, round(seconds * 1000))
 
     def probe(self, sandbox: str = "process") -> Probed:
         """Ask the host what the code of tools may reach in this sandbox, on record as ``sandbox.probed``.

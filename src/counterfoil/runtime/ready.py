@@ -11,7 +11,7 @@ from counterfoil.effects.standing import effect_now
 from counterfoil.effects.state import OPEN
 from counterfoil.flow.drive import drive
 from counterfoil.flow.ports import Ports
-from counterfoil.flow.requests import Flow, Now, RowOf
+from counterfoil.flow.requests import Flow, Now, Read, RowOf
 from counterfoil.runtime import rows
 from counterfoil.runtime.children.kin import stopped_by_parent
 from counterfoil.runtime.children.recover import unsettled_rows
@@ -20,6 +20,8 @@ from counterfoil.runtime.children.state import child_row
 from counterfoil.runtime.doubt import open_reviews
 from counterfoil.runtime.recover import is_held, open_runs, run_pages
 from counterfoil.runtime.rehearsals import rehearsed_by
+from counterfoil.runtime.schedules.rows import SCHEDULES
+from counterfoil.runtime.schedules.state import ALARM
 from counterfoil.runtime.state import SUSPENDED
 from counterfoil.store.rows import Row
 
@@ -70,12 +72,14 @@ def people_asked(waits_for: Iterable[str]) -> Flow[tuple[str, ...]]:
 
 
 def still_waits(waits_for: Iterable[str]) -> Flow[tuple[str, ...]]:
-    """What keeps a run from being entered: questions to people, or nothing but retries that are due later."""
+    """What keeps a run from being entered: questions to people, or nothing but retries and alarms that are due later."""
     waits = tuple(waits_for)
     asked = yield from people_asked(waits)
     if asked:
         return asked
     for name in waits:
+        if name.startswith("sch_") and (yield from _sleeps(name)):
+            continue
         effect = (yield from effect_now(name)) if name.startswith("eff_") else None
         if effect is None or effect.state != "failed" or not (yield from _is_tried_later(name)):
             return ()
@@ -92,6 +96,8 @@ def can_go_on(row: Row) -> Flow[bool]:
         if name.startswith("eff_") and not (yield from _is_over(name)):
             return False
         if name.startswith("run_") and (yield from _is_at_work(name)):
+            return False
+        if name.startswith("sch_") and (yield from _sleeps(name)):
             return False
     return True
 
@@ -111,6 +117,13 @@ def spawned_runs(ports: Ports) -> Iterator[ReadyRun]:
         conversation: Row | None = ports.read(RowOf(rows.CONVERSATIONS, (stream_id,)))
         if conversation is not None and drive(stopped_by_parent(row), ports) is None:
             yield ReadyRun(run_id, stream_id, str(conversation["agent"]), "spawned", 1)
+
+
+def _sleeps(schedule_id: str) -> Flow[bool]:
+    """Whether the time that a run sleeps until has not come."""
+    row: Row | None = yield Read(RowOf(SCHEDULES.name, (schedule_id,)))
+    now: int = yield Now()
+    return row is not None and row["state"] == ALARM and int(row["due_ms"] or 0) > now
 
 
 def _is_over(effect_id: str) -> Flow[bool]:

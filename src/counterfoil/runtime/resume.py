@@ -27,6 +27,8 @@ NOTED_TYPES = frozenset(
         "draft.checkpointed",
         "sandbox.probed",
         "child.started",
+        "schedule.created",
+        "schedule.fired",
         "admission.absorbed",
     }
 )

@@ -6,6 +6,7 @@ import os
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import lru_cache
 from typing import Any, Literal, get_args
 
@@ -125,6 +126,16 @@ def check_seconds(name: str, value: Any, *, least: Literal["from 0", "above 0"])
     enough = number and (value > 0 if least == "above 0" else value >= 0)
     if not enough or value > SECONDS_MAX:
         raise InvalidForm(f"{name} is a number of seconds {least} to {SECONDS_MAX}", argument=name)
+
+
+def instant_ms(name: str, value: datetime) -> int:
+    """Milliseconds since the epoch of a time with a zone. Raises ``InvalidForm`` for anything else."""
+    given: Any = value
+    if not isinstance(given, datetime) or given.utcoffset() is None:
+        raise InvalidForm(
+            f"{name} is a datetime with a time zone", hint="datetime(…, tzinfo=UTC)", argument=name
+        )
+    return round(given.timestamp() * 1000)
 
 
 @lru_cache(maxsize=4)

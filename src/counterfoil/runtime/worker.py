@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from counterfoil.abc import ChildHost
+from counterfoil.abc import ChildHost, Timer
 from counterfoil.approvals.expire import expire_approval, lapsed_rows
 from counterfoil.errors import AccessError, InputError, IntegrityError
 from counterfoil.flow.drive import drive
@@ -27,6 +27,8 @@ from counterfoil.runtime.recover import (
     make_retry,
     retry_rows,
 )
+from counterfoil.runtime.schedules.fire import Fired, fire
+from counterfoil.runtime.schedules.timer import arm_all
 from counterfoil.runtime.turn import TurnKept, abandon_turn, due_turns, keep_turn
 from counterfoil.store.rows import Key, Row
 
@@ -94,7 +96,7 @@ class Started:
     why: str = ""
 
 
-Happening = EffectReport | Lapsed | Entry | Started | TurnKept | ChildReport
+Happening = EffectReport | Lapsed | Entry | Started | Fired | TurnKept | ChildReport
 Enter = Callable[[ReadyRun, Agent], Entry]
 Start = Callable[[ReadyInput, Agent], Started]
 
@@ -115,6 +117,7 @@ class Worker:
         *,
         enter: Enter | None = None,
         start: Start | None = None,
+        timer: Timer | None = None,
         every_s: float = 1.0,
         turns: bool = False,
         children: ChildHost | None = None,
@@ -125,6 +128,8 @@ class Worker:
         self._find_tool = find_tool
         self._enter = enter
         self._start = start
+        self._timer = timer
+        self._armed = False
         self._every_s = every_s
         self._turns = turns
         self._children = None if children is None else Stopper(children, ports, owner, RECOVERY)
@@ -168,6 +173,8 @@ class Worker:
         yield from self._approvals()
         if self._children is not None:
             yield from self._kin(self._children)
+        if self._timer is not None:
+            yield from self._schedules(self._timer)
         if self._enter is not None:
             yield from self._runs(self._enter)
         if self._start is not None:
@@ -245,6 +252,24 @@ class Worker:
                 # Also one that waits again: what it waits for may be over the next moment, and bring it nowhere.
                 self._pauses.begin(run.run_id, self._ports.now_ms(), grows=_came_to_nothing(entry))
             yield entry
+
+    def _schedules(self, timer: Timer) -> Iterator[Fired]:
+        if not self._armed:
+            arm_all(self._ports, timer)
+            self._armed = True
+        for schedule_id in timer.due(self._ports.now_ms()):
+            if self._stopping:
+                return
+            if self._pauses.rests(schedule_id, self._ports.now_ms()):
+                continue
+            fired = fire(self._ports, self._owner, schedule_id)
+            if fired is None:
+                continue
+            if fired.done == "left":
+                self._pauses.begin(schedule_id, self._ports.now_ms())
+            elif fired.next_due_ms is not None:
+                timer.arm(schedule_id, fired.next_due_ms)
+            yield fired
 
     def _inputs(self, start: Start) -> Iterator[Started]:
         for waiting in ready_inputs(self._ports):
@@ -341,4 +366,6 @@ def _came_to_nothing(happened: Happening) -> bool:
         return happened.done in ("busy", "left")
     if isinstance(happened, ChildReport):
         return happened.done in ("asked", "failed")
+    if isinstance(happened, Fired):
+        return happened.done == "left"
     return happened.done in ("left", "live", "nothing")

@@ -10,6 +10,8 @@ from counterfoil.cli.render.line import Line, Span, Style, wrap
 from counterfoil.cli.render.marks import marked
 from counterfoil.cli.render.recovered import effect_lines
 from counterfoil.runtime.children.recover import ChildReport
+from counterfoil.cli.render.times import duration, moment
+from counterfoil.runtime.schedules.fire import Fired
 from counterfoil.runtime.turn import TurnKept
 from counterfoil.runtime.worker import Entry, Happening, Lapsed, Started
 
@@ -61,6 +63,8 @@ def happened_lines(happened: Happening, width: int, option: str) -> list[Line]:
             lines = [Line("! approval left open", words, Span(happened.approval_id, "quiet"))]
             return lines + [Line("    ", piece) for piece in wrap(marked(happened.why), width - 4)]
         return [Line(Span("× approval expired", "quiet"), words, Span(happened.approval_id, "quiet"))]
+    if isinstance(happened, Fired):
+        return _fired_lines(happened, width)
     if isinstance(happened, TurnKept):
         return turn_kept_lines(happened, width)
     if isinstance(happened, ChildReport):
@@ -75,6 +79,27 @@ def turn_kept_lines(turn: TurnKept, width: int) -> list[Line]:
         return lines + [Line("    ", piece) for piece in wrap(marked(turn.why), width - 4)]
     word = "head of a turn kept" if turn.done == "kept" else "turn given up: nobody is at it"
     return [Line(Span(f"· {word}  ", "quiet"), Span(turn.turn_id, "quiet"))]
+
+
+_FIRED: Final[Mapping[str, tuple[str, Style, str]]] = {
+    "fired": ("✓", "good", "schedule fired"),
+    "refused": ("×", "quiet", "schedule fired, and its conversation refused the input"),
+    "cancelled": ("×", "quiet", "schedule is over"),
+    "left": ("!", "wait", "schedule cannot be fired here"),
+}
+
+
+def _fired_lines(fired: Fired, width: int) -> list[Line]:
+    glyph, style, word = _FIRED[fired.done]
+    late = f", {duration(fired.late_ms)} late" if fired.late_ms >= 1000 else ""
+    lines = [
+        Line(
+            Span(f"{glyph} {word}", style),
+            f"  {marked(fired.agent)}  due {moment(fired.due_ms)}{late}  ",
+            Span(fired.schedule_id, "quiet"),
+        )
+    ]
+    return lines + [Line("    ", piece) for piece in wrap(marked(fired.why), width - 4) if fired.why]
 
 
 def _entry_lines(entry: Entry | Started, width: int) -> list[Line]:

@@ -20,6 +20,7 @@ from counterfoil.effects.registry import tools
 from counterfoil.runtime.agents import agents
 from counterfoil.runtime.children.recover import ChildReport
 from counterfoil.runtime.recover import EffectReport
+from counterfoil.runtime.schedules.fire import Fired
 from counterfoil.runtime.turn import TurnKept
 from counterfoil.runtime.worker import Entry, Happening, Lapsed, Started
 
@@ -41,7 +42,7 @@ EVERY = click.option(
 @face_options(ledger=True)
 @pass_face
 def command(face: Face, app: str | None, every_s: float, once: bool) -> int:
-    """End doubt, make due retries, let approvals expire, enter registered agents again, and start inputs that wait.
+    """End doubt, make due retries, fire schedules, enter registered agents again, and start inputs that wait.
 
     A run can go on when its approval was answered or has expired, its review is settled, its retry is due, or its worker
     is gone. Any number of workers may run at the same time, anywhere. SIGTERM and Ctrl-C let it finish what it is at and
@@ -90,6 +91,8 @@ def _json(happened: Happening) -> dict[str, Any]:
         return {"approval": {name: getattr(happened, name) for name in happened.__slots__}}
     if isinstance(happened, TurnKept):
         return {"turn": {name: getattr(happened, name) for name in happened.__slots__}}
+    if isinstance(happened, Fired):
+        return {"schedule": {name: getattr(happened, name) for name in happened.__slots__}}
     if isinstance(happened, Started):
         return {"input": dict(_started(happened))}
     return {"run": dict(_entry(happened))}
