@@ -9,8 +9,8 @@ from counterfoil.cli.render.children_rows import child_report_lines
 from counterfoil.cli.render.line import Line, Span, Style, wrap
 from counterfoil.cli.render.marks import marked
 from counterfoil.cli.render.recovered import effect_lines
-from counterfoil.runtime.children.recover import ChildReport
 from counterfoil.cli.render.times import duration, moment
+from counterfoil.runtime.children.recover import ChildReport
 from counterfoil.runtime.schedules.fire import Fired
 from counterfoil.runtime.turn import TurnKept
 from counterfoil.runtime.worker import Entry, Happening, Lapsed, Started
