@@ -148,3 +148,10 @@ def test_where_access_is_guarded_a_rehearsal_asks_who_reads_and_what_for(shell):
         assert (refused.code, "Say" in refused.out + refused.err) == (77, False)
         done = shell("rehearse", run_id, "--as", "ann", "--purpose", "trial", "--json")
     assert (done.code, done.json["difference"]["same"]) == (0, True)
+
+
+def test_a_rehearsal_is_shown_as_one_and_its_calls_as_not_made(shell):
+    run_id, printed = rehearsed(shell)
+    shown = " ".join(shell("show", printed.out.split()[0], width=140).out.split())
+    assert f"of {run_id}: no effect is made" in shown
+    assert shown.count("from the record, not made") == 2

@@ -140,6 +140,7 @@ class _Reading:
         self._models: dict[str, str] = {}
         self._calls: dict[str, tuple[str, Any, bool]] = {}
         self._begun: dict[str | None, Event] = {}
+        self._named: dict[str | None, str] = {}
 
     def fact(self, event: Event) -> Fact | None:
         """What this event adds, if it says something of its own."""
@@ -155,8 +156,12 @@ class _Reading:
 
     def remember_step(self, event: Event, told: Told, hidden: bool) -> None:
         """A step that began."""
-        del told, hidden
+        del hidden
         self._begun[event.header.step_id] = event
+        # A name that is no label stands in the open as a digest, which is another one in every stream.
+        name = told.get("name")
+        if isinstance(name, str):
+            self._named[event.header.step_id] = name
 
     def response(self, event: Event, told: Told, hidden: bool) -> Fact:
         """What a model came to."""
@@ -177,9 +182,10 @@ class _Reading:
     def request(self, event: Event, told: Told, hidden: bool) -> Fact:
         """What a model was asked."""
         del told, hidden
-        self._models[event.data["call_id"]] = event.data["model"]
+        model = self._named.get(event.header.step_id, event.data["model"])
+        self._models[event.data["call_id"]] = model
         digest = self._requests.get(event.event_id)
-        model, purpose = event.data["model"], event.data["purpose"]
+        purpose = event.data["purpose"]
         if digest is None:
             return _fact(event, "request", model, {"request": event.data["request"]}, "", hidden=True)
         return Fact("request", model, digest, purpose, event.event_id)
@@ -213,7 +219,8 @@ class _Reading:
         if data["kind"] == "model":
             return None
         said = {"input": given, "outcome": data["outcome"], "result": told.get("result")}
-        return _fact(event, "step", data["name"], said, f"{data['outcome']} {_words(given)}", hidden)
+        name = self._named.get(event.header.step_id, data["name"])
+        return _fact(event, "step", name, said, f"{data['outcome']} {_words(given)}", hidden)
 
 
 _HANDLERS: Final[Mapping[str, Handler]] = {

@@ -579,6 +579,21 @@ def test_where_the_input_is_gone_nothing_is_rehearsed():
     assert len(shop.ledger.conversations()) == before
 
 
+def test_names_that_are_no_labels_are_the_same_in_every_conversation():
+    shop = Shop()
+
+    @counterfoil.agent("namer")
+    def namer(run):
+        run.ask(lambda request: "x", "m", name="a model | of ours")
+        run.finish(run.step("look it up", len, "pen"))
+
+    with shop.ledger.run("namer", conversation="case", message="m") as run:
+        namer(run)
+    done = shop.rehearse(run.id)
+    assert done.difference.same
+    assert {pair.left.name for pair in done.difference.pairs} == {"a model | of ours", "look it up", "success"}
+
+
 # ---- two runs side by side ------------------------------------------------------------------------------------------
 
 

@@ -68,8 +68,12 @@ def _admission(build: Build, event: Event) -> None:
 def _started(build: Build, event: Event) -> None:
     content = Content(event)
     data = event.data
-    note = build.note(event, "●", "run started", style="strong")
+    original = data.get("rehearsal_of")
+    word = "run started" if original is None else "rehearsal"
+    note = build.note(event, "●", word, style="strong")
     note.boundary = True
+    if original is not None:
+        note.aside.append(Span(f"of {original}: no effect is made", "wait"))
     version = f" {data['agent_version']}" if "agent_version" in data else ""
     note.detail = [
         Span(marked(f"{data.get('agent', '')}{version}")),

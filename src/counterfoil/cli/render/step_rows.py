@@ -94,6 +94,10 @@ def _finished(build: Build, event: Event) -> None:
     outcome = str(event.data.get("outcome", ""))
     took = event.data.get("duration_ms")
     step.row.took_ms = took if isinstance(took, int) else None
+    simulated = content.get("simulated")
+    if isinstance(simulated, Mapping):
+        word = "blocked, not made" if simulated.get("answer") == "blocked" else "from the record, not made"
+        step.row.aside.append(Span(word, "wait"))
     _outcome(step, outcome, content)
 
 
