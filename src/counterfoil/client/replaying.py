@@ -9,9 +9,10 @@ from counterfoil.flow.event import Event
 from counterfoil.flow.requests import Events, Flow, Read
 from counterfoil.journal.fold import json_hash
 from counterfoil.replay.asked import ASKED_TYPES, asked_of
-from counterfoil.replay.recorded import ReplayRun, RunReplay, Way, replay_run
+from counterfoil.replay.recorded import NoChildren, ReplayRun, RunReplay, Way, replay_run
 from counterfoil.runtime.agents import find_agent
 from counterfoil.runtime.block import RunHost
+from counterfoil.runtime.children.spawn import Nursery
 from counterfoil.runtime.rows import RUNS
 from counterfoil.runtime.spec import make_spec
 from counterfoil.runtime.state import FINISHED
@@ -42,7 +43,9 @@ class Replaying(Handle):
                 agent=name,
             )
         spec = make_spec(agent.name, agent_version=agent.version, run_id=run_id)
-        host = RunHost(self.ports, self.registry, self._heartbeat, self.owner)
+        # The record has the children that there are: nobody is asked to carry one out.
+        nursery = Nursery(NoChildren(), 0)
+        host = RunHost(self.ports, self.registry, self._heartbeat, self.owner, nursery=nursery)
         return replay_run(ReplayRun(host, spec), agent, self._recorded(str(row["stream_id"]), run_id))
 
     def _recorded(self, stream_id: str, run_id: str) -> Way:

@@ -15,6 +15,7 @@ from counterfoil.journal.fold import json_hash
 from counterfoil.replay.original import calls_made_again
 
 DIFFERED_TYPES: Final = DECIDING | {
+    "child.started",
     "decision.proposed",
     "effect.intended",
     "policy.evaluated",
@@ -39,7 +40,7 @@ USED: Final = ("steps", "calls", "input_tokens", "output_tokens", "cost", "curre
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One thing that a run did: ``kind`` is request, response, decision, effect, step or end.
+    """One thing that a run did: ``kind`` is request, response, decision, effect, child, step or end.
 
     ``name`` is the model, tool, step or terminal. ``digest`` is a SHA-256 of all that is compared, made when it is read;
     ``told`` is its beginning for people. ``event_id`` is where it stands. ``hidden``: content that it is made of cannot be read, so it equals itself alone.
@@ -174,6 +175,12 @@ class _Reading:
         words = str(body.get("text") or "") or event.data["finish"]
         return _fact(event, "response", model, said, "" if hidden else words, hidden)
 
+    def child(self, event: Event, told: Told, hidden: bool) -> Fact:
+        """A child that the run spawned."""
+        message = told.get("input")
+        said = {"input": message, "blocked": False}
+        return _fact(event, "child", str(told.get("agent", "?")), said, _words(message), hidden)
+
     def end(self, event: Event, told: Told, hidden: bool) -> Fact:
         """How the run ended."""
         output = told.get("output")
@@ -182,7 +189,7 @@ class _Reading:
     def request(self, event: Event, told: Told, hidden: bool) -> Fact:
         """What a model was asked."""
         del told, hidden
-        model = self._named.get(event.header.step_id, event.data["model"])
+        model: str = self._named.get(event.header.step_id) or event.data["model"]
         self._models[event.data["call_id"]] = model
         digest = self._requests.get(event.event_id)
         purpose = event.data["purpose"]
@@ -212,6 +219,8 @@ class _Reading:
         begun = self._begun.pop(event.header.step_id, None)
         given = ((begun.content_or_none() or {}) if begun is not None else {}).get("input")
         simulated = told.get("simulated")
+        if data["kind"] == "tool" and isinstance(simulated, Mapping) and simulated.get("of") == "child":
+            return _rehearsed_child(event, given, blocked=simulated.get("answer") == "blocked")
         if data["kind"] == "tool" and isinstance(simulated, Mapping):
             outcome = simulated.get("outcome") or simulated.get("answer", "?")
             said, words = _call(given, outcome, told), f"{outcome} {_words(given)}"
@@ -219,7 +228,7 @@ class _Reading:
         if data["kind"] == "model":
             return None
         said = {"input": given, "outcome": data["outcome"], "result": told.get("result")}
-        name = self._named.get(event.header.step_id, data["name"])
+        name: str = self._named.get(event.header.step_id) or data["name"]
         return _fact(event, "step", name, said, f"{data['outcome']} {_words(given)}", hidden)
 
 
@@ -233,8 +242,16 @@ _HANDLERS: Final[Mapping[str, Handler]] = {
     "policy.evaluated": _Reading.decision,
     "step.finished": _Reading.step,
     "run.finished": _Reading.end,
+    "child.started": _Reading.child,
     **dict.fromkeys(DECIDING, _Reading.effect),
 }
+
+
+def _rehearsed_child(event: Event, given: Any, *, blocked: bool) -> Fact:
+    asked = given if isinstance(given, Mapping) else {}
+    message = asked.get("message")
+    said, word = {"input": message, "blocked": blocked}, "blocked " if blocked else ""
+    return _fact(event, "child", str(asked.get("agent", "?")), said, word + _words(message), given is None)
 
 
 def _call(arguments: Any, outcome: str, told: Mapping[str, Any]) -> dict[str, Any]:
@@ -272,7 +289,7 @@ def _aligned(left: Sequence[Fact], right: Sequence[Fact]) -> Iterator[Pair]:
 
 def _key(fact: Fact) -> tuple[str, str]:
     """Facts of one key may stand beside each other: the models of two requests may differ, the tools of two calls not."""
-    return fact.kind, fact.name if fact.kind in {"decision", "effect", "step"} else ""
+    return fact.kind, fact.name if fact.kind in {"child", "decision", "effect", "step"} else ""
 
 
 def _place_by_place(left: Sequence[Fact], right: Sequence[Fact]) -> Iterator[Pair]:

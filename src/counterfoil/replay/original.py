@@ -14,6 +14,8 @@ from counterfoil.flow.event import Event
 from counterfoil.journal.fold import json_hash
 
 ORIGINAL_TYPES: Final = DECIDING | {
+    "child.settled",
+    "child.started",
     "decision.proposed",
     "effect.intended",
     "policy.evaluated",
@@ -53,7 +55,11 @@ class Original:
         self._steps: defaultdict[tuple[str, str, bytes], deque[Event]] = defaultdict(deque)
         self._calls: dict[tuple[str, str | None], deque[Event]] = {}
         self._refused: set[tuple[str, str | None]] = set()
-        _Reading(self._models, self._steps, self._calls, self._refused).read(list(events))
+        self._children: defaultdict[tuple[str, bytes], deque[Event]] = defaultdict(deque)
+        self._settled: dict[str, Event] = {}
+        record = list(events)
+        _Reading(self._models, self._steps, self._calls, self._refused).read(record)
+        self._read_children(record)
 
     def model(self, body: bytes) -> Event | None:
         """What the model came to when it was asked this: ``provider.responded`` or ``.failed``."""
@@ -74,6 +80,24 @@ class Original:
         if not found:
             return Missing(_UNDECIDED)
         return found.popleft() if len(found) > 1 else found[0]
+
+    def child(self, agent: str, message: Any) -> Event | None:
+        """The recorded ``child.started`` of this agent with this message (its JSON form)."""
+        found = self._children.get((agent, canonical.encode(comparable(message))))
+        return found.popleft() if found else None
+
+    def settlement(self, stream_id: str) -> Event | None:
+        """The first ``child.settled`` that says how this child ended."""
+        return self._settled.get(stream_id)
+
+    def _read_children(self, record: Iterable[Event]) -> None:
+        for event in record:
+            if event.type == "child.started":
+                told = event.content_or_none() or {}
+                given = canonical.encode(comparable(told.get("input")))
+                self._children[str(told.get("agent")), given].append(event)
+            elif event.type == "child.settled" and event.data["state"] != "left":
+                self._settled.setdefault(event.data["child_stream_id"], event)
 
 
 @dataclass(slots=True)

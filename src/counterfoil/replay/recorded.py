@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
+from counterfoil.abc import ChildLink
+from counterfoil.abc.children import HostAnswer
 from counterfoil.core.values import to_json
 from counterfoil.errors import (
     AccessError,
@@ -103,6 +105,23 @@ class _NothingOutside:
 
     def after(self, request: Request) -> None:
         del request
+
+
+class NoChildren:
+    """The host of a replay's children: there are those on record, and no others."""
+
+    def start(self, child: ChildLink) -> None:
+        """Nothing is started."""
+        raise Divergence(
+            f"the code goes on to start child {child.run_id}", hint="run the code that made the record"
+        )
+
+    def stop(self, child: ChildLink) -> HostAnswer:
+        """Nobody is at it here."""
+        del child
+        return "unreachable"
+
+    probe = stop
 
 
 class ReplayRun(Run):

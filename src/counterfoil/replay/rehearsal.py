@@ -9,6 +9,7 @@ from functools import partial
 from itertools import chain
 from typing import Any, Final, Literal
 
+from counterfoil.abc import ChildLink
 from counterfoil.core import canonical
 from counterfoil.core.values import comparable, from_json, to_json
 from counterfoil.effects.asked import understood
@@ -25,6 +26,8 @@ from counterfoil.flow.requests import Flow
 from counterfoil.replay.difference import RunDifference
 from counterfoil.replay.original import Missing, Original
 from counterfoil.runtime.block import RunHost
+from counterfoil.runtime.children.state import link_in
+from counterfoil.runtime.children.wait import output_of
 from counterfoil.runtime.chunks import recorded_chunks
 from counterfoil.runtime.inputs import STEP_NAME
 from counterfoil.runtime.model import Model, Request, Response, StreamingModel, response_from_json
@@ -64,6 +67,7 @@ class Counts:
     steps_run: int = 0
     calls_answered: int = 0
     calls_denied: int = 0
+    children_answered: int = 0
     blocked: list[Blocked] = field(default_factory=list)
 
 
@@ -195,6 +199,38 @@ class Understudy:
         self.counts.calls_answered += 1
         return result
 
+    # ---- children ----
+
+    def spawn(self, scope: RunScope, agent: str, message: Any) -> Flow[ChildLink]:
+        """The child that the original spawned with this message; none is begun."""
+        scope.check()
+        given = to_json({"agent": agent, "message": message}, "message")
+        identity = identify(scope, "tool", agent, canonical.encode(comparable(given)))
+        attempt = yield from begin(scope, identity)
+        with self._lock:
+            found = self.original.child(agent, to_json(message, "message"))
+        with scope.in_flight(attempt.step_id), attempted(scope, attempt):
+            yield from record(scope, started_draft(scope, attempt, {"input": given}))
+            if found is None:
+                blocked = self.block("child", agent, "the rehearsed run spawned none with this message")
+                content = {"error": error_content(blocked), "simulated": {"answer": "blocked", "of": "child"}}
+                yield from finish(scope, attempt, "error", content)
+                raise blocked
+            link = link_in(found)
+            told = {"answer": RECORDED, "of": "child", "event_id": found.event_id}
+            yield from finish(
+                scope, attempt, "ok", {"result": {"child_run_id": link.run_id}, "simulated": told}
+            )
+            self.counts.children_answered += 1
+            return link
+
+    def wait(self, child: ChildLink) -> Any:
+        """What the original was told of this child. Raises ``ChildFailed`` as it did."""
+        settled = self.original.settlement(child.stream_id)
+        if settled is None:
+            raise self.block("child", child.agent, "the rehearsed run did not hear of its end")
+        return output_of(child, settled)
+
     def block(self, kind: str, name: str, why: str) -> EffectBlocked:
         """Keep that something was blocked; returns what to raise."""
         with self._lock:
@@ -302,6 +338,25 @@ class RehearsalRun(Run):
     async def astep(self, name: str, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """See :meth:`Run.astep`."""
         return await super().astep(name, self.understudy.step(name, fn, args, kwargs), *args, **kwargs)
+
+    def spawn(self, agent: str, message: Any = None, **how: Any) -> ChildLink:
+        """See :meth:`Run.spawn`."""
+        del how
+        return self._drive(self.understudy.spawn(self._open_scope(), agent, message))
+
+    async def aspawn(self, agent: str, message: Any = None, **how: Any) -> ChildLink:
+        """See :meth:`Run.aspawn`."""
+        del how
+        return await self._adrive(self.understudy.spawn(self._open_scope(), agent, message))
+
+    def wait(self, child: ChildLink, *, within_s: float | None = None) -> Any:
+        """See :meth:`Run.wait`."""
+        del within_s
+        return self.understudy.wait(child)
+
+    async def await_(self, child: ChildLink, *, within_s: float | None = None) -> Any:
+        """See :meth:`Run.await_`."""
+        return self.wait(child, within_s=within_s)
 
     def _read_inputs(self) -> list[dict[str, Any]]:
         event = self.understudy.original.step("", STEP_NAME, {"args": [], "kwargs": {}})

@@ -579,6 +579,73 @@ def test_where_the_input_is_gone_nothing_is_rehearsed():
     assert len(shop.ledger.conversations()) == before
 
 
+@BOTH
+def test_children_give_their_recorded_results_and_none_is_begun(asynchronous):
+    shop = Shop()
+    wanted = ["cost"]
+    began = []
+
+    @counterfoil.agent("researcher")
+    def research(run):
+        began.append(run.message)
+        if run.message == "fail":
+            raise ValueError("no such question")
+        run.finish({"question": run.message, "order": shop.refund(run.message, 1)["refunded"]})
+
+    def said(run, told):
+        run.finish(told)
+
+    def sync(run):
+        told = []
+        for question in wanted:
+            try:
+                told.append(run.wait(run.spawn("researcher", question)))
+            except (EffectBlocked, counterfoil.errors.ChildFailed) as error:
+                told.append(type(error).__name__)
+        said(run, told)
+
+    async def later(run):
+        told = []
+        for question in wanted:
+            try:
+                told.append(await run.await_(await run.aspawn("researcher", question)))
+            except (EffectBlocked, counterfoil.errors.ChildFailed) as error:
+                told.append(type(error).__name__)
+        said(run, told)
+
+    agent = counterfoil.agent("writer")(later if asynchronous else sync)
+    wanted[:] = ["cost", "fail"]
+
+    async def live():
+        async with shop.ledger.run("writer", conversation="case", message="m") as run:
+            await agent(run)
+        return run.id
+
+    if asynchronous:
+        run_id = asyncio.run(live())
+    else:
+        with shop.ledger.run("writer", conversation="case", message="m") as run:
+            agent(run)
+        run_id = run.id
+    assert began == ["cost", "fail"]
+    began.clear(), shop.calls.clear()
+    children = len(shop.ledger.conversations())
+    assert shop.ledger.replay(run_id).same
+    assert (began, len(shop.ledger.conversations())) == ([], children)
+    done = shop.rehearse(run_id)
+    assert (began, done.counts.children_answered, done.difference.same) == ([], 2, True)
+    assert len(shop.ledger.conversations()) == children + 1
+    wanted[:] = ["cost", "risk"]
+    done = shop.rehearse(run_id)
+    assert (began, [(blocked.kind, blocked.name) for blocked in done.counts.blocked]) == (
+        [],
+        [("child", "researcher")],
+    )
+    assert kinds(done.difference) == ["child", "end"]
+    assert not shop.ledger.replay(run_id).same
+    assert began == []
+
+
 def test_names_that_are_no_labels_are_the_same_in_every_conversation():
     shop = Shop()
 
@@ -591,7 +658,11 @@ def test_names_that_are_no_labels_are_the_same_in_every_conversation():
         namer(run)
     done = shop.rehearse(run.id)
     assert done.difference.same
-    assert {pair.left.name for pair in done.difference.pairs} == {"a model | of ours", "look it up", "success"}
+    assert {pair.left.name for pair in done.difference.pairs} == {
+        "a model | of ours",
+        "look it up",
+        "success",
+    }
 
 
 # ---- two runs side by side ------------------------------------------------------------------------------------------

@@ -109,6 +109,8 @@ def _outcome_lines(done: Rehearsal, width: int) -> Iterator[Line]:
         f"calls of tools: {counts.calls_answered} from the record, {counts.calls_denied} denied,"
         f" {len(counts.blocked)} blocked; none was made",
     ]
+    if counts.children_answered:
+        told.append(f"children: {counts.children_answered} from the record; none was begun")
     for line in told:
         yield from (Line(f"  {part}") for part in wrap(line, width - 2))
     for blocked in counts.blocked[:LINES_MAX]:

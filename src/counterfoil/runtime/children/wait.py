@@ -53,7 +53,7 @@ def wait_flow(scope: RunScope, link: ChildLink, nursery: Nursery, within_s: floa
     while True:
         settled = yield from _first_settlement(link)
         if settled is not None:
-            return _output(link, settled)
+            return output_of(link, settled)
         if scope.terminal is not None:
             scope.frontier(f"a result of child {link.run_id}")
         if not (yield from _worth_waiting(link, nursery, patience)):
@@ -117,7 +117,8 @@ def _first_settlement(link: ChildLink) -> Flow[Event | None]:
     return None
 
 
-def _output(link: ChildLink, settled: Event) -> Any:
+def output_of(link: ChildLink, settled: Event) -> Any:
+    """What a settlement means to the parent's code. Raises ``ChildFailed`` for a child that did not end well."""
     result = settled.content.get("result", {})
     terminal = result.get("terminal")
     if settled.data["state"] == "finished" and terminal == "success":
