@@ -202,6 +202,11 @@ CASES = {
         unit/importers/test_reader.py::test_deep_nesting_is_refused_before_it_is_parsed
         scenarios/test_field_cases.py::test_a_value_nested_too_deep_is_refused_at_every_door_and_nothing_is_written
         """,
+    "X7 a sub-agent without a link": """
+        unit/runtime/test_children.py::test_a_child_names_its_parent_and_the_parent_its_child_with_the_full_input
+        unit/runtime/test_children.py::test_a_child_comes_of_the_last_model_call_unless_the_code_names_another
+        scenarios/test_children_command.py::test_both_sides_of_a_link_are_shown
+        """,
     "X9 pending questions after a restart": """
         scenarios/test_approval_waiting.py::test_pending_questions_are_a_query_after_a_restart_and_answered_by_another_process
         scenarios/test_run_reentry.py::test_what_waits_for_a_person_is_a_query_after_a_restart
