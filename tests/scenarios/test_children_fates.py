@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 
 from counterfoil.core.event_types import TERMINALS
-from counterfoil.errors import RunNotFound
+from counterfoil.errors import CounterfoilError, RunNotFound
 from counterfoil.runtime.children.decide import CHILD_STATES, STOPPING
 from counterfoil.testing.crash import World
 from counterfoil.testing.truth import check_truth
@@ -103,3 +103,51 @@ def test_the_fate_of_a_child_on_sqlite(terminal, state, reach, tmp_path):
 def test_the_fate_of_a_child_on_postgresql(terminal, state, reach, place):
     with closing(World(place)) as world:
         judge(Family(world), terminal, state, reach)
+
+
+# ---- purged ----------------------------------------------------------------------------------------------------------
+
+
+def purge_both(family: Family) -> None:
+    """Both conversations go while the child is at work; its row says what became of it, and a rebuild keeps it."""
+    with family.parent() as run:
+        link = run.spawn("kid", "go")
+    with contextlib.suppress(CounterfoilError), family.child(link) as child:
+        family.purge(link.parent_stream_id)
+        family.purge(link.stream_id)
+        child.finish("nobody will read it")
+    ledger = family.open()
+    (standing,) = ledger.children()
+    assert (standing.state, standing.settled_by, standing.link.run_id) == ("settled", "child", link.run_id)
+    ledger.rebuild()
+    assert [other.state for other in ledger.children()] == ["settled"]
+    check_truth(ledger)
+
+
+def purge_parent(family: Family) -> None:
+    """A purged parent takes no more events; its child's own conversation says what became of it."""
+    with family.parent() as run:
+        link = run.spawn("kid", "go")
+    family.purge(link.parent_stream_id)
+    with family.child(link) as child:
+        child.finish("done all the same")
+    ledger = family.open()
+    (settled,) = ledger.events(link.stream_id, types=["child.settled"])
+    assert settled.content["result"]["output"] == "done all the same"
+    assert ledger.parent_of(link.run_id).state == "settled"
+    ledger.rebuild()
+    assert ledger.parent_of(link.run_id).state == "settled"
+    check_truth(ledger)
+
+
+@pytest.mark.parametrize("play_it", [purge_both, purge_parent])
+def test_a_child_settles_after_a_purge_on_sqlite(play_it, tmp_path):
+    with closing(World(tmp_path / "ledger")) as world:
+        play_it(Family(world))
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("play_it", [purge_both, purge_parent])
+def test_a_child_settles_after_a_purge_on_postgresql(play_it, place):
+    with closing(World(place)) as world:
+        play_it(Family(world))
