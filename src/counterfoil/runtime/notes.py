@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -28,21 +29,36 @@ class Notes:
     """The methods of a run that record one fact each; a run that is entered again gets what it recorded."""
 
     def compact(
-        self, *, from_sequence: int, to_sequence: int, summary: Any, cause: CompactionCause = "request"
+        self,
+        *,
+        from_sequence: int,
+        to_sequence: int,
+        summary: Any,
+        cause: CompactionCause = "request",
+        messages: Sequence[Any] | str | None = None,
     ) -> Compaction:
         """Say that ``summary`` stands for these events of the conversation from here on, both ends included.
 
-        The events stay as they are. ``cause`` is ``size``, ``request`` or ``policy``; the summary is content and needs a
+        The events stay as they are. ``messages`` are those with which requests go on from here, so that the record says
+        where the new branch of the context tree begins, beside where the old one ended. ``cause`` is ``size``, ``request`` or ``policy``; the summary is content and needs a
         JSON form. Raises ``InvalidForm`` for a range that the conversation does not hold, and records nothing.
         """
-        return self._drive(compact_flow(self._open_scope(), from_sequence, to_sequence, summary, cause))
+        return self._drive(
+            compact_flow(self._open_scope(), from_sequence, to_sequence, summary, cause, messages)
+        )
 
     async def acompact(
-        self, *, from_sequence: int, to_sequence: int, summary: Any, cause: CompactionCause = "request"
+        self,
+        *,
+        from_sequence: int,
+        to_sequence: int,
+        summary: Any,
+        cause: CompactionCause = "request",
+        messages: Sequence[Any] | str | None = None,
     ) -> Compaction:
         """As :meth:`compact`, for tasks."""
         return await self._adrive(
-            compact_flow(self._open_scope(), from_sequence, to_sequence, summary, cause)
+            compact_flow(self._open_scope(), from_sequence, to_sequence, summary, cause, messages)
         )
 
     def checkpoint_draft(self, draft: str | bytes, *, chunks: int, name: str = "draft") -> DraftCheckpoint:

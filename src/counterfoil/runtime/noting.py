@@ -10,15 +10,18 @@ from typing import Any, Final, Literal, get_args
 from counterfoil.abc.sandbox import Probed, SandboxProbe
 from counterfoil.core import canonical
 from counterfoil.core.forms import is_label
+from counterfoil.core.keyed import ROOT_NODE
 from counterfoil.core.values import comparable, from_json, to_json
 from counterfoil.errors import InvalidForm
 from counterfoil.flow.context import RunScope
 from counterfoil.flow.requests import Call, CallResult, Flow, HeadOf, Raised, Read, Returned
 from counterfoil.runtime.events import Said
+from counterfoil.runtime.model import request_body
 from counterfoil.runtime.once import Noted, once_flow
 from counterfoil.runtime.outcome import is_result
 from counterfoil.runtime.recording import error_label, shown_name
 from counterfoil.runtime.spec import check_text
+from counterfoil.runtime.trees import last_tip
 from counterfoil.store.unit import Head
 
 CompactionCause = Literal["size", "request", "policy"]
@@ -32,17 +35,28 @@ CAPABILITIES_MAX: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """A stretch of the conversation that a summary stands for from here on; ``sequence`` is where that was recorded."""
+    """A stretch of the conversation that a summary stands for from here on; ``sequence`` is where that was recorded.
+
+    ``tip_before`` is the node of the last request before it, ``tip_after`` that of the messages that go on, if they were
+    given: a branch of their own (FORMAT 9).
+    """
 
     sequence: int
     from_sequence: int
     to_sequence: int
     cause: CompactionCause
     summary: Any
+    tip_before: str | None = None
+    tip_after: str | None = None
 
 
 def compact_flow(
-    scope: RunScope, from_sequence: int, to_sequence: int, summary: Any, cause: CompactionCause
+    scope: RunScope,
+    from_sequence: int,
+    to_sequence: int,
+    summary: Any,
+    cause: CompactionCause,
+    messages: Sequence[Any] | str | None,
 ) -> Flow[Compaction]:
     """Record that ``summary`` stands for the events from ``from_sequence`` to ``to_sequence``, both included.
 
@@ -60,7 +74,8 @@ def compact_flow(
     given = to_json(summary, "summary")
     if given is None:
         raise InvalidForm("a compaction has a summary", argument="summary")
-    told = canonical.encode([from_sequence, to_sequence, cause, comparable(given)])
+    tip_after = None if messages is None else _tip_of(scope, messages)
+    told = canonical.encode([from_sequence, to_sequence, cause, comparable(given), tip_after or ""])
 
     def make() -> Flow[Said]:
         head: Head = yield Read(HeadOf(scope.stream_id))
@@ -70,12 +85,29 @@ def compact_flow(
                 hint="a compaction names events that are recorded",
                 argument="to_sequence",
             )
-        data = {"from_sequence": from_sequence, "to_sequence": to_sequence, "cause": cause}
+        tips = {"tip_before": (yield from last_tip(scope)), "tip_after": tip_after}
+        data: dict[str, Any] = {
+            "from_sequence": from_sequence,
+            "to_sequence": to_sequence,
+            "cause": cause,
+        }
+        data |= {name: tip for name, tip in tips.items() if tip is not None}
         return Said("compaction.recorded", data, {"summary": given})
 
     noted = yield from once_flow(scope, "compaction", "compaction", told, make)
     kept = from_json(noted.content["summary"])
-    return Compaction(noted.sequence, from_sequence, to_sequence, cause, kept)
+    tip_before = noted.data.get("tip_before")
+    return Compaction(noted.sequence, from_sequence, to_sequence, cause, kept, tip_before, tip_after)
+
+
+def _tip_of(scope: RunScope, messages: Sequence[Any] | str) -> str:
+    """The node of the context tree to which a request with exactly these messages leads (FORMAT 9)."""
+    spoken = [{"role": "user", "content": messages}] if isinstance(messages, str) else list(messages)
+    material = scope.ports.material(scope.stream_id)
+    node = ROOT_NODE
+    for body in request_body("", spoken, (), {}).cut.bodies:
+        node = material.node(node, body)
+    return node.hex()
 
 
 # ---- drafts --------------------------------------------------------------------------------------------------------

@@ -102,6 +102,31 @@ def test_code_that_compacts_where_the_record_has_a_step_diverges(ledger):
         run.compact(from_sequence=1, to_sequence=3, summary="s")
 
 
+def test_a_compaction_names_the_nodes_where_one_branch_ends_and_the_next_begins(ledger):
+    history = [{"role": "user", "content": "a long story"}, {"role": "assistant", "content": "I see"}]
+    summary = [{"role": "system", "content": "they spoke of a kettle"}]
+    made = []
+
+    def agent(run):
+        run.ask(lambda request: "ok", history)
+        made.append(run.compact(from_sequence=1, to_sequence=3, summary="s", messages=summary))
+        run.ask(lambda request: "ok", summary)
+
+    for _ in range(2):
+        leave_open(ledger, agent)
+    (said,) = facts(ledger, "c", "compaction.recorded")
+    before, after = (asked["tip"] for asked in facts(ledger, "c", "provider.requested"))
+    assert (said["tip_before"], said["tip_after"]) == (before, after)
+    assert made[0] == made[1]
+    assert (made[0].tip_before, made[0].tip_after) == (before, after)
+
+
+def test_a_compaction_before_any_request_names_no_node(ledger):
+    with ledger.run("a", conversation="c") as run:
+        made = run.compact(from_sequence=1, to_sequence=3, summary="s")
+    assert (made.tip_before, made.tip_after) == (None, None)
+
+
 # ---- drafts -----------------------------------------------------------------------------------------------------------
 
 
