@@ -80,8 +80,15 @@ def parse(record: Mapping[str, Any]) -> Entry:
         session=text_of(member(payload, "id")) if header else None,
         opens=header,
         branched=header and text_of(member(payload, "forked_from_id")) is not None,
+        comes_from=_comes_from(payload) if header else None,
         time=text_of(record.get("timestamp")) or text_of(member(payload, "timestamp")),
     )
+
+
+def _comes_from(payload: object) -> str | None:
+    """The thread that spawned this one as a sub-agent, or that it was forked from."""
+    spawned = member(payload, "source", "subagent", "thread_spawn", "parent_thread_id")
+    return text_of(spawned) or text_of(member(payload, "forked_from_id"))
 
 
 def _items(record: Mapping[str, Any]) -> tuple[Item, ...]:

@@ -116,7 +116,8 @@ class Entry:
     session. ``opens`` says that the records after it without session id belong to its session. ``parents`` are the
     records it continues from. ``aside`` marks a sub-agent's record, which is not on the main path.
     ``branched`` marks the header of a session that took over records of an older one. ``called_by`` is the session and
-    the call that a sub-agent's record belongs to, where it has a session of its own.
+    the call that a sub-agent's record belongs to, where it has a session of its own. ``comes_from`` is a session of another
+    file that started this one, or that it was forked from.
     """
 
     items: tuple[Item, ...]
@@ -129,6 +130,7 @@ class Entry:
     aside: bool = False
     branched: bool = False
     called_by: tuple[str, str] | None = None
+    comes_from: str | None = None
     time: str | int | None = None
     flags: tuple[str, ...] = ()
 

@@ -125,6 +125,10 @@ def _import(
     return mapper.tally.totals(kind.name, sessions)
 
 
+_ELSEWHERE: Final = "\x00"
+"""Before the name of a session of another file, which no session's name begins with."""
+
+
 class _Teller:
     """Calls ``progress`` now and then."""
 
@@ -175,7 +179,11 @@ class _Importing(Generic[C]):
     def open(self, kind: Format, session: Session, caller: Stream | None, line: int) -> Stream:
         """The conversation of a session, found or opened; the one that started it is told of a sub-agent's."""
         name = conversation_name(kind, session.name)
-        conversation = self._target.conversation(name, kind.agent, _parent(session, caller))
+        elsewhere = self._elsewhere(kind, session)
+        above = _parent(session, caller)
+        if above is None and elsewhere is not None:
+            above = (elsewhere.conversation.stream_id, None)
+        conversation = self._target.conversation(name, kind.agent, above)
         self._conversations[session.name] = conversation
         self._batches[session.name] = _Batch()
         stream = Stream(kind, session, conversation)
@@ -183,7 +191,20 @@ class _Importing(Generic[C]):
             self._flush(caller, self._batches[caller.session.name])
             self._target.append(self._conversations[caller.session.name], [caller.started(stream, line)])
             self._target.append(conversation, [stream.begun(caller, line)])
+        elif elsewhere is not None and session.comes_from is not None:
+            self._target.append(
+                self._conversations[_ELSEWHERE + session.comes_from], [elsewhere.began(stream, line)]
+            )
         return stream
+
+    def _elsewhere(self, kind: Format, session: Session) -> Stream | None:
+        """The conversation of the session, told in another file, that this one comes from; opened if it is not there."""
+        if session.comes_from is None:
+            return None
+        name = conversation_name(kind, session.comes_from)
+        conversation = self._target.conversation(name, kind.agent)
+        self._conversations[_ELSEWHERE + session.comes_from] = conversation
+        return Stream(kind, Session(session.comes_from, session.time), conversation)
 
     def take(self, mapped: Mapped) -> None:
         """Queue the drafts of a line."""

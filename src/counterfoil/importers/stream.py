@@ -94,6 +94,11 @@ class Stream:
         inherited = self._branched_at is not None and own < self._branched_at
         return own, (("inherited",) if inherited else ())
 
+    def began(self, child: Stream, line: int) -> Draft:
+        """That a session of another file was started or forked by this one (case X7)."""
+        told = {"stream_id": child.conversation.stream_id, "session": child.session.name}
+        return self._linked(SUB_AGENT, child.session.name, line, {"child": told}, None)
+
     def started(self, child: Stream, line: int) -> Draft:
         """That a call of this session started a sub-agent, whose conversation is the child's (case X7)."""
         found = self.callers.get(_call_of(child))

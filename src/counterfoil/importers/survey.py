@@ -31,7 +31,8 @@ class Session:
 
     ``time`` is the first one that a record of it bears; ``branched_at`` the time of a header that says the session
     took over records of an older one. A sub-agent's names the session and the call it was ``called_by``, and its
-    ``parent`` is the session that holds the call: that one, or another sub-agent's of it.
+    ``parent`` is the session that holds the call: that one, or another sub-agent's of it. ``comes_from`` is a session of
+    another file.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Session:
     branched_at: str | int | None = None
     called_by: tuple[str, str] | None = None
     parent: str | None = None
+    comes_from: str | None = None
 
 
 @dataclass(slots=True)
@@ -176,6 +178,8 @@ class _Reading:
         session = found.sessions[own]
         if session.called_by is None:
             session.called_by = entry.called_by
+        if session.comes_from is None and usable(entry.comes_from) != own:
+            session.comes_from = usable(entry.comes_from)
         if session.time is None:
             session.time = entry.time
         if entry.opens:

@@ -124,6 +124,41 @@ def test_a_compaction_covers_what_stands_before_it(target, file):
     assert found.data["to_sequence"] - found.data["from_sequence"] == 1
 
 
+PARENT = "019a0000-0000-7000-8000-0000000000ff"
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"source": {"subagent": {"thread_spawn": {"parent_thread_id": PARENT, "depth": 1}}}},
+        {"forked_from_id": PARENT},
+    ],
+    ids=["spawned", "forked"],
+)
+def test_a_thread_that_another_one_started_is_below_it_whichever_was_imported_first(
+    target, file, tmp_path, told
+):
+    """Case X7: the parent lies in another file."""
+    child = rollout("session_meta", id=THREAD, **told)
+    totals = import_file(target, write(file, child, rollout_said("user", "look")))
+    above, below = target.conversations[f"codex:{PARENT}"], target.conversations[f"codex:{THREAD}"]
+    assert target.parents == {f"codex:{THREAD}": (above.stream_id, None)}
+    (link,) = above.events
+    assert (link.data["kind"], link.content["child"]["stream_id"]) == ("sub_agent", below.stream_id)
+    assert totals.conversations == 1
+    parent = write(tmp_path / "parent.jsonl", rollout_head(PARENT), rollout_said("user", "go"))
+    assert import_file(target, parent).records_added == 2
+    recorded = len(target.events)
+    assert import_file(target, file).records_added == 0
+    assert len(target.events) == recorded
+
+
+@pytest.mark.parametrize("odd", [THREAD, "a\x1b[0m", "x" * 300, 7, "\x00"])
+def test_a_parent_that_cannot_be_one_is_none(target, file, odd):
+    import_file(target, write(file, rollout("session_meta", id=THREAD, forked_from_id=odd)))
+    assert (list(target.conversations), target.parents) == ([f"codex:{THREAD}"], {})
+
+
 @pytest.mark.parametrize(
     "odd",
     [
