@@ -119,10 +119,10 @@ def child() -> None:
 
     with counterfoil.open(sys.argv[1], read_only=True) as ledger:
         _check(ledger, "content", rows=True)
-    print(_peak_kib() / 1024)
+    print(peak_kib() / 1024)
 
 
-def _peak_kib() -> float:
+def peak_kib() -> float:
     """The most memory this process has held. Linux counts the parent's into ``ru_maxrss``, so it is asked otherwise."""
     import resource
 

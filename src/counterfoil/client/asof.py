@@ -2,33 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
-
 from counterfoil.client.projecting import Projecting
 from counterfoil.client.projector import View
-from counterfoil.core.genesis import Genesis
 from counterfoil.effects.rows import EFFECTS
 from counterfoil.errors import InvalidForm
-from counterfoil.evidence.folding import RowFold
-from counterfoil.evidence.raw import RawEvent
 from counterfoil.runtime.rows import RUNS
-from counterfoil.store.contract import Reader
-from counterfoil.store.rows import Feature, Row
-
-
-class _FoldTo(RowFold):
-    """Folds one stream as far as a sequence."""
-
-    def __init__(self, reader: Reader, features: Sequence[Feature], keyring_of: Any, sequence: int) -> None:
-        super().__init__(reader, features, keyring_of)
-        self._sequence = sequence
-
-    def _events(self, stream_id: str) -> Iterator[tuple[RawEvent, dict[int, bytes]]]:
-        for columns, records in super()._events(stream_id):
-            if columns[1] > self._sequence:
-                return
-            yield columns, records
+from counterfoil.store.rows import Row
 
 
 class Past:
@@ -86,6 +65,7 @@ class Rewinding(Projecting):
         recorded. Rows that follow from events of other conversations are not in it.
         """
         from counterfoil.client.features import FEATURES
+        from counterfoil.client.rewound import rows_at
 
         stream_id = self._projected(conversation)
         head = self.store.head(stream_id)
@@ -98,24 +78,14 @@ class Rewinding(Projecting):
             )
         genesis = self.ports.genesis(stream_id)
         with self.store.snapshot() as reader:
-            fold = _FoldTo(reader, FEATURES, lambda _: None if self._keys_missing else self.keyring, sequence)
-            try:
-                tables = _folded(fold, genesis, self.tenant)
-                whole = stream_id not in fold.incomplete
-            finally:
-                fold.close()
+            keyring = None if self._keys_missing else self.keyring
+            tables, whole = rows_at(reader, FEATURES, keyring, genesis, self.tenant, sequence)
         views = {
             projection.name: self.projector.view_at(projection, stream_id, sequence)
             for projection in self.projector.projections.values()
             if projection.over == "conversation"
         }
         return Past(stream_id, sequence, last, tables, whole, views)
-
-
-def _folded(fold: _FoldTo, genesis: Genesis, tenant: str) -> dict[str, list[Row]]:
-    fold.fold(genesis, tenant)
-    found = {spec.name: [row for _, row in fold.refolded.left(spec.name)] for spec in fold.tables}
-    return {name: rows for name, rows in found.items() if rows}
 
 
 def _number(cell: object) -> int:

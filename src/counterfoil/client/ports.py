@@ -18,6 +18,7 @@ from counterfoil.artifacts.vault import Vault
 from counterfoil.client.adopting import Adoptions
 from counterfoil.client.deriving import rows_by_type, stand_ins_by_type
 from counterfoil.client.gating import Gate, authority_of
+from counterfoil.client.lightly import light_events
 from counterfoil.client.lookback import LookBack
 from counterfoil.client.opening import open_content
 from counterfoil.core.artifact import INTERNAL, PUBLIC, Reference, check_class
@@ -335,6 +336,10 @@ class LedgerPorts:
 
     def events(self, query: Events) -> Iterator[Event]:
         """The events of a query, page by page; content opens when looked at."""
+        # Over a network each look would make whoever looks wait, perhaps an event loop.
+        if query.lightly and not self._remote:
+            yield from light_events(self, query)
+            return
         after, left = query.after, query.limit
         while left is None or left > 0:
             want = PAGE_EVENTS if left is None else min(PAGE_EVENTS, left)

@@ -35,6 +35,7 @@ class Event:
     """One recorded event. Header members read as attributes of ``header``; ``content`` opens on first use."""
 
     __slots__ = (
+        "_keeps",
         "_open",
         "_opened",
         "_whole",
@@ -55,6 +56,7 @@ class Event:
         hash: bytes,
         open_content: Callable[[], Opened],
         fault: str = "",
+        keeps: bool = True,
     ) -> None:
         self.stream_id: str = stream_id
         self.sequence: int = sequence
@@ -64,6 +66,8 @@ class Event:
         self._open = open_content
         self._opened: Opened | None = None
         self._whole: Mapping[str, Any] | None = None
+        # One of a long record does not keep what was opened: who made it does, as long as it is likely to be wanted.
+        self._keeps = keeps
         self.fault: str = fault
         """Why the header cannot be read, if it cannot; then its members are the index columns (DESIGN 2.9)."""
 
@@ -84,7 +88,9 @@ class Event:
 
     @property
     def opened(self) -> Opened:
-        """The content with its state; opened once and kept."""
+        """The content with its state; opened once and kept, unless the event is one of a long record."""
+        if not self._keeps:
+            return self._open()
         if self._opened is None:
             self._opened = self._open()
         return self._opened
@@ -104,6 +110,8 @@ class Event:
         opened = self.opened
         if opened.restore is None:
             return self.outline
+        if not self._keeps:
+            return self._restored(opened.restore)
         if self._whole is None:
             self._whole = self._restored(opened.restore)
         return self._whole

@@ -73,13 +73,17 @@ class Append:
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """Events of a stream in order: ``list[Event]``; ``limit`` None reads all there are."""
+    """Events of a stream in order: ``list[Event]``; ``limit`` None reads all there are.
+
+    ``lightly`` reads headers, and content when it is looked at, so that a long record takes little memory.
+    """
 
     stream_id: str
     after: int = 0
     types: frozenset[str] | None = None
     run_id: str | None = None
     limit: int | None = None
+    lightly: bool = False
 
 
 @dataclass(frozen=True, slots=True)

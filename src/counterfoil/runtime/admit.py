@@ -182,7 +182,7 @@ def _last(claimed: Claimed) -> int | None:
 
 def _history(desk: Desk, run: RunState, after: int = 0) -> Flow[list[Event]]:
     """What the run is given of its past. Raises ``UnknownEventType`` for what a newer version wrote."""
-    found: list[Event] = yield Read(Events(desk.stream_id, after, ENTRY_TYPES, run.run_id))
+    found: list[Event] = yield Read(Events(desk.stream_id, after, ENTRY_TYPES, run.run_id, lightly=True))
     return list(interpreted(OWN_TYPES, found))
 
 
@@ -207,7 +207,9 @@ def _supersede(desk: Desk, old: RunState) -> Flow[Entered]:
     """End the run under way in favour of this input; its doubt stays and is recovered (DESIGN 6)."""
     run_id = desk.ports.new_id("run")
     accepted, guards = desk.accepting()
-    record: list[Event] = yield Read(Events(desk.stream_id, types=ENTRY_TYPES, run_id=old.run_id))
+    record: list[Event] = yield Read(
+        Events(desk.stream_id, types=ENTRY_TYPES, run_id=old.run_id, lightly=True)
+    )
     drafts = [*accepted]
     if old.admission_id is not None:
         superseded = events.admission_superseded(old.admission_id, old.run_id, desk.admission_id)

@@ -1,0 +1,105 @@
+"""Events of a long record: headers at hand, content read when it is looked at, pages ahead, and let go of."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from counterfoil.client import lightly
+from counterfoil.errors import ContentUnavailable
+from counterfoil.flow.requests import Events
+from counterfoil.testing.manual import ManualClock
+from tests.running import World, vanish
+
+
+@pytest.fixture
+def world():
+    return World(clock=ManualClock())
+
+
+@pytest.fixture
+def ledger(world):
+    ledger = world.worker()
+    with ledger.run("a", conversation="c") as run:
+        for number in range(40):
+            run.step("s", lambda number: {"number": number, "text": "x" * 100}, number)
+    return ledger
+
+
+def read(ledger, **how):
+    query = Events(ledger.stream_of("c"), types=frozenset({"step.finished"}), lightly=True, **how)
+    return list(ledger.ports.events(query))
+
+
+def test_they_are_the_events_that_reading_them_whole_gives(ledger):
+    whole = list(ledger.ports.events(Events(ledger.stream_of("c"))))
+    light = list(ledger.ports.events(Events(ledger.stream_of("c"), lightly=True)))
+    assert [(one.header, one.hash, one.content, one.content_state) for one in light] == [
+        (one.header, one.hash, one.content, one.content_state) for one in whole
+    ]
+
+
+def test_a_limit_and_a_place_to_begin_hold(ledger):
+    found = read(ledger, after=10, limit=5)
+    assert len(found) == 5
+    assert found[0].sequence > 10
+
+
+def test_who_goes_on_reads_a_page_and_not_each_event(ledger, monkeypatch):
+    asked = []
+    plain = ledger.store.read
+
+    def counted(*words, **how):
+        asked.append(words)
+        return plain(*words, **how)
+
+    monkeypatch.setattr(ledger.store, "read", counted)
+    found = read(ledger)
+    asked.clear()
+    assert [one.content["result"]["number"] for one in found] == list(range(40))
+    assert len(asked) <= 4
+    asked.clear()
+    assert found[-1].content["result"]["number"] == 39
+    assert asked == []
+
+
+def test_few_contents_are_kept_however_many_were_looked_at(ledger):
+    found = read(ledger)
+    for one in found:
+        assert one.content
+    pages = found[0]._open.func.__self__
+    assert len(pages._opened) <= lightly.OPENED_KEPT
+    assert all(one._opened is None for one in found)
+
+
+def test_pages_become_smaller_where_records_are_large(world, monkeypatch):
+    monkeypatch.setattr(lightly, "PAGE_BYTES", 100)
+    ledger = world.worker()
+    with ledger.run("a", conversation="c") as run:
+        for number in range(20):
+            run.step("s", lambda number: "x" * 50 + str(number), number)
+    found = read(ledger)
+    assert [one.content["result"][50:] for one in found] == [str(number) for number in range(20)]
+    assert len(found[0]._open.func.__self__._page) == 1
+
+
+def test_a_record_that_went_meanwhile_is_missing_and_never_empty(ledger):
+    found = read(ledger)
+    stream = ledger.store._state.streams[ledger.stream_of("c")]
+    stream.events[:] = [replace(event, content=()) for event in stream.events]
+    assert found[3].content_state == "missing"
+    with pytest.raises(ContentUnavailable):
+        _ = found[3].content
+
+
+def test_a_run_is_resumed_from_it_in_any_order_of_its_siblings(world):
+    ledger = world.worker()
+    vanish(
+        ledger.run("a", conversation="d", dedupe="m"),
+        lambda run: [run.step("s", lambda number: number * 2, number) for number in range(30)],
+    )
+    world.expire_leases()
+    with ledger.run("a", conversation="d", dedupe="m") as run:
+        for number in reversed(range(30)):
+            assert run.step("s", lambda number: "never", number) == number * 2
