@@ -135,8 +135,12 @@ class Childing(Handle):
         if is_id(name, "run"):
             row = drive(child_row(name), self.ports)
         else:
-            row = self.store.get(CHILDREN.name, (self._find(name) or name,))
+            row = self.store.get(CHILDREN.name, (self._family(name),))
         return None if row is None or row["tenant"] != self.tenant else drive(standing_of(row), self.ports)
+
+    def _family(self, name: str) -> str:
+        """Stream id of a conversation; one that was purged has children and a parent all the same."""
+        return name if is_id(name, "str") else self.stream_named(name)
 
     def _known_child(self, run_id: str) -> Row:
         row = drive(child_row(run_id), self.ports) if is_id(run_id, "run") else None
@@ -148,7 +152,7 @@ class Childing(Handle):
         if of is None:
             return self._rows("by_tenant", (self.tenant,))
         if not is_id(of, "run"):
-            return self._rows("by_family", (self._find(of) or of,))
+            return self._rows("by_family", (self._family(of),))
         run = self.store.get(RUNS, (of,))
         if run is None or run["tenant"] != self.tenant:
             raise RunNotFound(f"there is no run {of} in {self.place}", run_id=of)

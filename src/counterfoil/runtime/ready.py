@@ -14,7 +14,7 @@ from counterfoil.flow.ports import Ports
 from counterfoil.flow.requests import Flow, Now, Read, RowOf
 from counterfoil.runtime import rows
 from counterfoil.runtime.children.kin import stopped_by_parent
-from counterfoil.runtime.children.recover import unsettled_rows
+from counterfoil.runtime.children.recover import is_foreign, unsettled_rows
 from counterfoil.runtime.children.rows import END
 from counterfoil.runtime.children.state import child_row
 from counterfoil.runtime.doubt import open_reviews
@@ -115,7 +115,9 @@ def spawned_runs(ports: Ports) -> Iterator[ReadyRun]:
         if ports.read(RowOf(rows.RUNS, (run_id,))) is not None or is_held(ports, stream_id):
             continue
         conversation: Row | None = ports.read(RowOf(rows.CONVERSATIONS, (stream_id,)))
-        if conversation is not None and drive(stopped_by_parent(row), ports) is None:
+        if conversation is None or is_foreign(row, ports):
+            continue
+        if drive(stopped_by_parent(row), ports) is None:
             yield ReadyRun(run_id, stream_id, str(conversation["agent"]), "spawned", 1)
 
 

@@ -113,6 +113,15 @@ def test_a_child_begins_as_its_parent_said(family):
     check_truth(ledger)
 
 
+def test_names_of_nothing_are_refused(family):
+    ledger = family.open()
+    with pytest.raises(counterfoil.errors.StreamNotFound):
+        ledger.children("nobody")
+    with pytest.raises(counterfoil.errors.RunNotFound):
+        ledger.children("run_01J9ZC3Y3V7W2R5T8QK4M6N0PR")
+    assert ledger.parent_of("run_01J9ZC3Y3V7W2R5T8QK4M6N0PR") is None
+
+
 # ---- one append for each change --------------------------------------------------------------------------------------
 
 
@@ -588,3 +597,44 @@ def test_a_manual_host_can_stand_in_for_a_real_one(tmp_path):
             link = run.spawn("kid", "go")
         assert host.started == [link]
         assert ledger.ports.read(Events(link.stream_id))[0].type == "conversation.opened"
+
+
+# ---- a great many, and from elsewhere --------------------------------------------------------------------------------
+
+
+def test_more_children_than_one_append_decides_about_are_stopped_by_recovery(family, monkeypatch):
+    monkeypatch.setattr("counterfoil.runtime.children.kin.KIN_MAX", 3)
+    monkeypatch.setattr("counterfoil.runtime.children.stop.KIN_MAX", 3)
+    with contextlib.suppress(asyncio.CancelledError), family.parent() as run:
+        for number in range(7):
+            run.spawn("kid", number)
+        raise asyncio.CancelledError
+    ledger = family.open()
+    assert [child.state for child in ledger.children()].count("stopped") == 3
+    assert [report.done for report in ledger.recover().children] == ["stopped"] * 4
+    assert {(child.state, child.parent_terminal) for child in ledger.children()} == {("stopped", "cancelled")}
+
+
+def test_more_children_than_one_append_decides_about_are_left_by_recovery(family, monkeypatch):
+    monkeypatch.setattr("counterfoil.runtime.children.kin.KIN_MAX", 3)
+    with family.parent() as run:
+        for number in range(5):
+            run.spawn("kid", number)
+    ledger = family.open()
+    assert [report.done for report in ledger.recover().children] == ["left"] * 2
+    assert {(child.state, child.left) for child in ledger.children()} == {("spawned", True)}
+    check_truth(ledger)
+
+
+def test_a_family_of_another_ledger_is_left_as_it_came(tmp_path):
+    with counterfoil.open(tmp_path / "one", host=Host(children=ManualHost())) as ledger:
+        with ledger.run("parent", conversation=CASE) as run:
+            link = run.spawn("kid", "go")
+        ledger.export_archive([CASE], tmp_path / "archive.zip")
+    with counterfoil.open(tmp_path / "two") as other:
+        other.import_archive(tmp_path / "archive.zip")
+        before = other.store.head(link.parent_stream_id)
+        assert [child.state for child in other.children()] == ["purged"]
+        assert other.recover().children == []
+        assert list(other.ready()) == []
+        assert other.store.head(link.parent_stream_id) == before

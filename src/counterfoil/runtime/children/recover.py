@@ -62,6 +62,8 @@ def recover_child(row: Row, by: Stopper) -> ChildReport | None:
     told = ChildReport(
         str(row["child_run_id"]), str(row["child_stream_id"]), str(row["parent_run_id"]), "failed"
     )
+    if is_foreign(row, by.ports):
+        return None
     try:
         done = drive(_recover(row, by), by.ports)
     except StoreError:
@@ -69,6 +71,15 @@ def recover_child(row: Row, by: Stopper) -> ChildReport | None:
     except CounterfoilError as error:
         return replace(told, why=error.message)
     return None if done is None else replace(told, done=done)
+
+
+def is_foreign(row: Row, ports: Ports) -> bool:
+    """Whether either conversation came from another ledger and nobody has gone on with it here: it is left as it came."""
+    for column in ("parent_stream_id", "child_stream_id"):
+        stream_id = str(row[column])
+        if ports.read(HeadOf(stream_id)) is not None and not ports.is_home(stream_id):
+            return True
+    return False
 
 
 def unsettled_rows(ports: Ports) -> Iterator[Row]:
