@@ -31,6 +31,8 @@ _NOTED_KINDS: Final[Mapping[str, str]] = {
     "compaction.recorded": "compaction",
     "draft.checkpointed": "draft",
     "sandbox.probed": "sandbox",
+    "schedule.created": "sleep",
+    "schedule.fired": "awake",
     "state.cleared": "state",
     "state.set": "state",
 }

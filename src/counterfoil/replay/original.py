@@ -14,6 +14,7 @@ from counterfoil.flow.event import Event
 from counterfoil.journal.fold import json_hash
 
 ORIGINAL_TYPES: Final = DECIDING | {
+    "admission.absorbed",
     "child.settled",
     "child.started",
     "decision.proposed",
@@ -57,6 +58,7 @@ class Original:
         self._refused: set[tuple[str, str | None]] = set()
         self._children: defaultdict[tuple[str, bytes], deque[Event]] = defaultdict(deque)
         self._settled: dict[str, Event] = {}
+        self._absorbed: deque[str] = deque()
         record = list(events)
         _Reading(self._models, self._steps, self._calls, self._refused).read(record)
         self._read_children(record)
@@ -90,8 +92,14 @@ class Original:
         """The first ``child.settled`` that says how this child ended."""
         return self._settled.get(stream_id)
 
+    def absorbed(self) -> str | None:
+        """The admission of the next run that the code had join it."""
+        return self._absorbed.popleft() if self._absorbed else None
+
     def _read_children(self, record: Iterable[Event]) -> None:
         for event in record:
+            if event.type == "admission.absorbed":
+                self._absorbed.append(event.data["admission_id"])
             if event.type == "child.started":
                 told = event.content_or_none() or {}
                 given = canonical.encode(comparable(told.get("input")))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import partial
 from itertools import chain
 from typing import Any, Final, Literal
@@ -35,7 +36,7 @@ from counterfoil.runtime.outcome import error_content, error_of
 from counterfoil.runtime.recording import record
 from counterfoil.runtime.resume import identify
 from counterfoil.runtime.run import Run
-from counterfoil.runtime.spec import RunSpec
+from counterfoil.runtime.spec import RunSpec, check_seconds
 from counterfoil.runtime.step import attempted, begin, finish, is_async, started_draft
 from counterfoil.runtime.streaming import AsyncStream, Stream
 
@@ -357,6 +358,35 @@ class RehearsalRun(Run):
     async def await_(self, child: ChildLink, *, within_s: float | None = None) -> Any:
         """See :meth:`Run.await_`."""
         return self.wait(child, within_s=within_s)
+
+    def absorb(self, run_id: str) -> str:
+        """See :meth:`Run.absorb`: what the original was told; no run is ended."""
+        found = self.understudy.original.absorbed()
+        if found is None:
+            raise self.understudy.block("run", run_id, "a rehearsal ends no other run")
+        return found
+
+    async def aabsorb(self, run_id: str) -> str:
+        """See :meth:`Run.aabsorb`."""
+        return self.absorb(run_id)
+
+    def sleep(self, seconds: float) -> None:
+        """See :meth:`Run.sleep`: a rehearsal waits for no time, and is never put to rest for it."""
+        check_seconds("seconds", seconds, least="from 0")
+        self._open_scope().check()
+
+    async def asleep(self, seconds: float) -> None:
+        """See :meth:`Run.asleep`."""
+        self.sleep(seconds)
+
+    def sleep_until(self, at: datetime) -> None:
+        """See :meth:`Run.sleep_until`."""
+        del at
+        self.sleep(0)
+
+    async def asleep_until(self, at: datetime) -> None:
+        """See :meth:`Run.asleep_until`."""
+        self.sleep_until(at)
 
     def _read_inputs(self) -> list[dict[str, Any]]:
         event = self.understudy.original.step("", STEP_NAME, {"args": [], "kwargs": {}})

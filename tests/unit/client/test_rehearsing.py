@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 
 import pytest
 
@@ -20,7 +21,9 @@ from counterfoil.errors import (
     RunWaiting,
 )
 from counterfoil.policy import RuleList, ask, constrain, deny
+from counterfoil.replay.rehearsal import RehearsalRun
 from counterfoil.runtime.agents import own_agents
+from counterfoil.runtime.run import Run
 from counterfoil.testing.truth import check_truth
 from tests.running import World, facts, types_of, vanish
 
@@ -644,6 +647,86 @@ def test_children_give_their_recorded_results_and_none_is_begun(asynchronous):
     assert kinds(done.difference) == ["child", "end"]
     assert not shop.ledger.replay(run_id).same
     assert began == []
+
+
+@BOTH
+def test_a_rehearsal_sleeps_through_nothing(asynchronous):
+    shop = Shop()
+
+    def sync(run):
+        run.sleep(1)
+        run.sleep(86_400)
+        run.finish("awake")
+
+    async def later(run):
+        await run.asleep(1)
+        await run.asleep(86_400)
+        run.finish("awake")
+
+    agent = counterfoil.agent("sleeper")(later if asynchronous else sync)
+
+    def live():
+        async def work():
+            async with shop.ledger.run("sleeper", conversation="case", message="m", dedupe="m") as run:
+                await agent(run)
+            return run.id
+
+        if asynchronous:
+            return asyncio.run(work())
+        with shop.ledger.run("sleeper", conversation="case", message="m", dedupe="m") as run:
+            agent(run)
+        return run.id
+
+    with pytest.raises(RunWaiting):
+        live()
+    shop.world.clock.advance(90_000_000)
+    run_id = live()
+    assert shop.ledger.replay(run_id).same
+    began_ms = shop.world.clock.now_ms()
+    done = shop.rehearse(run_id)
+    assert (done.terminal, shop.world.clock.now_ms() - began_ms < 1000) == ("success", True)
+    assert done.difference.same
+
+
+def test_a_rehearsal_ends_no_other_run():
+    shop = Shop()
+
+    @counterfoil.agent("absorber")
+    def absorber(run):
+        try:
+            run.finish(run.absorb("run_01J9ZC3Y3V7W2R5T8QK4M6N0PN"))
+        except (EffectBlocked, counterfoil.errors.RunNotFound) as error:
+            run.finish(type(error).__name__)
+
+    with shop.ledger.run("absorber", conversation="case", message="m") as run:
+        absorber(run)
+    done = shop.rehearse(run.id)
+    assert [blocked.kind for blocked in done.counts.blocked] == ["run"]
+
+
+HARMLESS = {
+    *(
+        "artifact",
+        "aartifact",
+        "bind",
+        "cancel",
+        "checkpoint_draft",
+        "acheckpoint_draft",
+        "compact",
+        "acompact",
+    ),
+    *("finish", "guard", "aguard", "inputs", "ainputs", "probe", "aprobe", "record", "arecord"),
+    *("verify", "averify", "propose", "apropose"),
+}
+"""What a rehearsal does as any run: it records in its own conversation, or asks the part that stands in for tools."""
+
+
+def test_whatever_a_run_offers_is_answered_in_a_rehearsal_or_known_to_reach_nothing_outside():
+    offered = {
+        name for name, found in inspect.getmembers(Run, inspect.isfunction) if not name.startswith("_")
+    }
+    answered = {name for name in offered if getattr(RehearsalRun, name) is not getattr(Run, name)}
+    assert offered - answered == HARMLESS
 
 
 def test_names_that_are_no_labels_are_the_same_in_every_conversation():
