@@ -125,6 +125,24 @@ def test_an_adopted_conversation_travels_on_and_home_again(tmp_path):
         assert parted == [second.id, third.id]
 
 
+def test_companions_travel_with_their_conversation_and_are_read_with_its_keys(tmp_path, place):
+    by, how = KeysBy(passphrase="p"), {"passphrase": lambda: "p"}
+    with source(tmp_path) as origin:
+        orders = origin.declare_table("orders", "order")
+        with origin.run("support", conversation="case-8472") as run:
+            placed = [orders.put({"order": f"O-{n}", "status": "paid"}) for n in range(3)]
+            run.record("shop.order_placed", {"by": "web"}, ignorable=True, rows=placed)
+        out = origin.export_archive(["case-8472"], tmp_path / "a", keys=by)
+        assert out.rows == 3
+    with counterfoil.open(place, artifacts=tmp_path / "objects") as target:
+        assert target.import_archive(tmp_path / "a", **how).rows == 3
+        target.declare_table("orders", "order")
+        assert target.companion("case-8472", "orders", "O-1").row == {"order": "O-1", "status": "paid"}
+        assert target.export_archive(["case-8472"], tmp_path / "b").sha256 == out.sha256
+        report = verified(target)
+        assert (report.exit_code, report.rows_differ) == (0, ())
+
+
 # ---- custody -----------------------------------------------------------------------------------------------------
 
 

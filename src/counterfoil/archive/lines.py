@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from counterfoil.core.canonical import decode, encode
-from counterfoil.core.forms import is_digest
+from counterfoil.core.forms import is_digest, is_label
 from counterfoil.core.limits import PARTS_MAX, SEQUENCE_MAX
 from counterfoil.errors import CounterfoilError, InvalidForm
 
@@ -58,6 +58,13 @@ def event_line(header: bytes, content: Sequence[bytes | None]) -> bytes:
         None if record is None else binascii.b2a_base64(record, newline=False).decode() for record in content
     ]
     return encode({"record": "event", "header": as_text(header), "content": records}) + b"\n"
+
+
+def row_line(table: str, key: str, commitment: str, record: bytes) -> bytes:
+    """A companion row, sealed as it is stored."""
+    members = {"record": "row", "table": table, "key": key, "commitment": commitment}
+    content = binascii.b2a_base64(record, newline=False).decode()
+    return encode({**members, "content": content}) + b"\n"
 
 
 def object_line(sha256: str, size: int) -> bytes:
@@ -148,8 +155,8 @@ _FORMS: Final = {
     "events": _is_count,
     "header": _is_text,
     "content": _is_content,
-    "table": _is_text,
-    "key": _is_text,
+    "table": is_label,
+    "key": is_digest,
     "commitment": is_digest,
     "sha256": is_digest,
     "bytes": _is_count,

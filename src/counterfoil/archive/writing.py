@@ -8,14 +8,23 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from counterfoil.abc.artifacts import ArtifactStore
-from counterfoil.archive.lines import end_line, event_line, first_line, object_line, stream_line
+from counterfoil.archive.lines import (
+    end_line,
+    event_line,
+    first_line,
+    object_line,
+    row_line,
+    stream_line,
+)
 from counterfoil.archive.place import LINES, OBJECTS, Sink
+from counterfoil.companions.rows import COMPANIONS
 from counterfoil.core.catalogue import Registry
 from counterfoil.core.chain import ChainState, Erasures, Fault
 from counterfoil.core.event import Header, read_header
 from counterfoil.core.genesis import Genesis, parse_genesis
 from counterfoil.errors import ArtifactUnavailable, ConfigInvalid, CounterfoilError, StreamNotFound
 from counterfoil.store.contract import Reader
+from counterfoil.store.rows import Key
 from counterfoil.store.unit import Head, StoredEvent
 
 PAGE_BYTES: Final = 8 * 1024 * 1024
@@ -25,6 +34,7 @@ FAULTS_MAX: Final = 100
 """Faults told of one export; further ones are counted."""
 
 STORING: Final = frozenset({"artifact.stored", "artifact.spilled"})
+_ROW: Final = ("name", "key", "commitment", "record")
 COMPLETED: Final = frozenset({"deletion.completed"})
 
 Progress = Callable[[int, int | None], None]
@@ -51,6 +61,7 @@ class Exported:
     events: int = 0
     records: int = 0
     erased: int = 0
+    rows: int = 0
     objects: int = 0
     object_bytes: int = 0
     streams: list[ExportedStream] = field(default_factory=list)
@@ -81,6 +92,7 @@ class Exported:
             "events": self.events,
             "records": self.records,
             "erased": self.erased,
+            "rows": self.rows,
             "objects": self.objects,
             "object_bytes": self.object_bytes,
             "faults": [fault._asdict() for fault in self.faults],
@@ -189,12 +201,24 @@ class _Export:
                 last = event.hash
             if self._progress is not None:
                 self._progress(done.events + chain.events, self._total)
+        self._rows(genesis.stream_id)
         head = self._heads[genesis.stream_id]
         done.found(chain.finish(head.sequence, head.hash))
         done.events += chain.events
         done.records += chain.records
         done.erased += chain.erased
         done.streams.append(ExportedStream(genesis.stream_id, genesis.hash.hex(), chain.events, last.hex()))
+
+    def _rows(self, stream_id: str) -> None:
+        """The companions of a stream, which no event gives again; by table and key."""
+        after: Key | None = None
+        while page := self._reader.select(COMPANIONS.name, None, (stream_id,), after, PAGE_EVENTS_MAX):
+            for row in page:
+                name, key, commitment, record = (row[column] for column in _ROW)
+                assert isinstance(record, bytes)
+                self._put(row_line(str(name), str(key), str(commitment), record))
+                self._done.rows += 1
+            after = tuple(page[-1][name] for name in COMPANIONS.key)
 
     def _event(self, event: StoredEvent, genesis: Genesis, erasures: Erasures) -> None:
         header = _readable(event.header)

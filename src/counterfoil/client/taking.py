@@ -21,6 +21,7 @@ from counterfoil.archive.reading import (
     Place,
     Told,
 )
+from counterfoil.companions.rows import COMPANIONS
 from counterfoil.core.catalogue import Registry
 from counterfoil.core.chain import Fault
 from counterfoil.core.event import Header, read_header
@@ -32,6 +33,7 @@ from counterfoil.errors import (
     ContentDamaged,
     CounterfoilError,
     FileMissing,
+    InputError,
     KeyMissing,
     KeyWithheld,
     StoreIO,
@@ -40,7 +42,7 @@ from counterfoil.flow.requests import UnitDraft
 from counterfoil.keys.rows import DESTROYED
 from counterfoil.runtime import rows as runtime_rows
 from counterfoil.store.loading import LoadItem, LoadStream, LoadToken
-from counterfoil.store.rows import Put, RowChange
+from counterfoil.store.rows import Cell, Put, RowChange
 from counterfoil.store.unit import Unit
 
 if TYPE_CHECKING:
@@ -74,6 +76,7 @@ class Taken:
     events: int = 0
     records: int = 0
     erased: int = 0
+    rows: int = 0
     objects: int = 0
     keys: int = 0
     keys_by: Keys = "none"
@@ -88,6 +91,7 @@ class Taken:
             "events": self.events,
             "records": self.records,
             "erased": self.erased,
+            "rows": self.rows,
             "objects": self.objects,
             "keys": self.keys,
             "keys_by": self.keys_by,
@@ -196,7 +200,7 @@ class Taking:
                     if header is not None and opener is not None:
                         yield from self._rows(reader, header, event.content, opener)
                 case Companion():
-                    reader.refuse(f"rows of the table {item.table!r} are not known to this version")
+                    yield self._companion(reader, item, opener)
                 case Ended(token=token):
                     self._ended.append(item)
                     yield LoadToken(token)
@@ -317,6 +321,32 @@ class Taking:
                 stream_id=header.stream_id,
                 there=there["stream_id"],
             )
+
+    def _companion(self, reader: ArchiveReader, item: Companion, opener: Opener | None) -> RowChange:
+        """A companion row as it is stored; with its stream's key it must open."""
+        from counterfoil.companions.seal import opened as opened_row
+
+        assert opener is not None, "rows stand behind the events of a stream"
+        genesis = opener.genesis
+        values: dict[str, Cell] = {
+            "stream_id": item.stream_id,
+            "name": item.table,
+            "key": item.key,
+            "commitment": item.commitment,
+            "record": item.record,
+        }
+        material = None
+        if genesis.content == "sealed":
+            with suppress(KeyMissing, KeyWithheld):
+                material = self._ports.keyring.stream_material(genesis)
+        if material is not None or genesis.content == "clear":
+            try:
+                opened_row(genesis, material, values)
+            except (ContentDamaged, InputError) as error:
+                what = f"a row of {item.table} does not open: {error.message}"
+                reader.found([Fault("content_damaged", item.stream_id, None, what)], item.place)
+        self._done.rows += 1
+        return Put(COMPANIONS.name, values)
 
     # ---- objects ---------------------------------------------------------------------------------------------------
 

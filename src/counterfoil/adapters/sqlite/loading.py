@@ -61,7 +61,7 @@ def _begin(transaction: WriteTransaction, item: LoadStream) -> HeadState:
 
 def _write(transaction: WriteTransaction, tables: RowTables, changes: list[RowChange]) -> None:
     if changes:
-        transaction.change_rows(plan_rows(tables, changes))
+        transaction.change_rows(plan_rows(tables, changes, loaded=True))
     try:
         transaction.flush()
     except sqlite3.Error as error:
