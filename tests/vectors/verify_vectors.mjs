@@ -6,7 +6,16 @@
 // language: JavaScript sorts text by UTF-16 units and prints numbers as RFC 8785 wants them, so neither is written
 // out here; integers beyond 2^53 are BigInt, and objects are Map, because a JavaScript object reorders its members.
 
-import { createCipheriv, createDecipheriv, createHash, createHmac } from "node:crypto";
+import {
+  createCipheriv,
+  createDecipheriv,
+  createHash,
+  createHmac,
+  createPrivateKey,
+  createPublicKey,
+  diffieHellman,
+  scryptSync,
+} from "node:crypto";
 import { readFileSync } from "node:fs";
 import { inflateSync } from "node:zlib";
 
@@ -718,7 +727,126 @@ function checkTurn(check, file) {
   }
 }
 
+const PACKAGE = { passphrase: ["n", "r", "p", "salt"], recipient: ["recipient", "enc", "sealed"], epoch: ["kek", "wrapped"] };
+const KEYS = Buffer.from("counterfoil/keys/v1");
+const X25519_PRIVATE = hex("302e020100300506032b656e04220420");
+const X25519_PUBLIC = hex("302a300506032b656e032100");
+
+function expanded(secret, info, length) {
+  let [made, block] = [Buffer.alloc(0), Buffer.alloc(0)];
+  for (let number = 1; made.length < length; number += 1) {
+    block = mac(secret, block, info, Buffer.from([number]));
+    made = Buffer.concat([made, block]);
+  }
+  return made.subarray(0, length);
+}
+
+/** HPKE, base mode, without aad (RFC 9180). */
+function received(scalar, enc, sealed) {
+  const privateKey = createPrivateKey({ key: Buffer.concat([X25519_PRIVATE, scalar]), format: "der", type: "pkcs8" });
+  const publicKey = createPublicKey({ key: Buffer.concat([X25519_PUBLIC, enc]), format: "der", type: "spki" });
+  const own = createPublicKey(privateKey).export({ format: "der", type: "spki" }).subarray(-32);
+  const kem = Buffer.from("KEM\x00\x20", "latin1");
+  const suite = Buffer.from("HPKE\x00\x20\x00\x01\x00\x02", "latin1");
+  const none = Buffer.alloc(0);
+  const extract = (of, salt, label, data) =>
+    mac(salt.length ? salt : Buffer.alloc(32), Buffer.concat([Buffer.from("HPKE-v1"), of, Buffer.from(label), data]));
+  const expand = (of, key, label, info, length) =>
+    expanded(key, Buffer.concat([Buffer.from([0, length]), Buffer.from("HPKE-v1"), of, Buffer.from(label), info]), length);
+  const raw = extract(kem, none, "eae_prk", diffieHellman({ privateKey, publicKey }));
+  const shared = expand(kem, raw, "shared_secret", Buffer.concat([enc, own]), 32);
+  const told = Buffer.concat([
+    Buffer.from([0]),
+    extract(suite, none, "psk_id_hash", none),
+    extract(suite, none, "info_hash", KEYS),
+  ]);
+  const secret = extract(suite, shared, "secret", none);
+  return decrypted(expand(suite, secret, "key", told, 32), expand(suite, secret, "base_nonce", told, 12), sealed, none);
+}
+
+/** The keys of a package under its secret; every check of FORMAT 15 in its order. */
+function readPackage(one) {
+  if (!one.package.endsWith("\n")) throw new Refused("canonical");
+  const value = readRecord(one.package.slice(0, -1));
+  const wanted = ["ctx", "protection", "commitment", "box", ...PACKAGE[value.get("protection")]];
+  if (!hasMembers(value, wanted)) throw new Refused("members");
+  const costs = ["n", "r", "p"].map((name) => value.get(name));
+  if (value.get("protection") === "passphrase" && String(costs) !== "131072,8,1") throw new Refused("cost");
+  const [box, commitment] = [Buffer.from(value.get("box"), "base64"), value.get("commitment")];
+  value.delete("box");
+  value.delete("commitment");
+  const aad = Buffer.from(canonicalText(value));
+  const made = expanded(hex(one.secret), Buffer.concat([KEYS, aad]), 64);
+  if (made.subarray(32).toString("hex") !== commitment) throw new Refused("commitment");
+  return decrypted(made.subarray(0, 32), Buffer.alloc(12), box, aad).toString();
+}
+
+/** The head of each stream of an archive, by id; every check of FORMAT 15 in its order. */
+function readArchive(text) {
+  const lines = text.split(/(?<=\n)/);
+  const values = lines.map((line) => {
+    const value = readJson(Buffer.from(line.trimEnd()));
+    if (!line.endsWith("\n") || `${canonicalText(value)}\n` !== line) throw new Refused("canonical");
+    return value;
+  });
+  if (values[0].get("ctx") !== "counterfoil/archive/v1") throw new Refused("format");
+  const expect = (place, kind) => {
+    if (values[place]?.get("record") !== kind) throw new Refused("kind");
+    return values[place];
+  };
+  const heads = {};
+  let place = 1;
+  for (let number = 0n; number < values[0].get("streams"); number += 1n) {
+    const begin = expect(place, "stream");
+    const genesis = readGenesis(begin.get("genesis"));
+    let tip = sha256(Buffer.from([0]), begin.get("genesis"));
+    const events = Number(begin.get("events"));
+    for (let at = 1; at <= events; at += 1) tip = readEvent(expect(place + at, "event"), genesis, at, tip);
+    heads[genesis.get("stream_id")] = tip;
+    place += events + 1;
+  }
+  const end = expect(place, "end");
+  const before = sha256(lines.slice(0, place).join(""));
+  if (place !== lines.length - 1 || Number(end.get("lines")) !== place || end.get("sha256") !== before) {
+    throw new Refused("end");
+  }
+  return heads;
+}
+
+function readEvent(line, genesis, number, tip) {
+  const header = readHeader(line.get("header"));
+  const at = header.get("stream_id") === genesis.get("stream_id") && Number(header.get("stream_sequence")) === number;
+  if (!at || header.get("previous_event_hash") !== tip) throw new Refused("link");
+  const [parts, records] = [header.get("content") ?? [], line.get("content")];
+  if (parts.length !== records.length) throw new Refused("record");
+  for (const [part, record] of records.entries()) {
+    if (record === null) continue;
+    if (sha256(Buffer.from(record, "base64")) !== parts[part].get("sha256")) throw new Refused("record");
+  }
+  return sha256(Buffer.from([0]), line.get("header"));
+}
+
+function checkArchive(check, file) {
+  check.same("heads", JSON.stringify(readArchive(file.archive)), JSON.stringify(file.heads));
+  check.same("sha256", sha256(file.archive), file.sha256);
+  for (const one of file.packages) {
+    check.same(one.name, readPackage(one), JSON.stringify(one.keys));
+    const value = JSON.parse(one.package);
+    if (one.passphrase !== undefined) {
+      const cost = { N: 131072, r: 8, p: 1, maxmem: 2 ** 28 };
+      const found = scryptSync(one.passphrase.normalize("NFC"), hex(value.salt), 32, cost);
+      check.same(one.name, found.toString("hex"), one.secret);
+    } else if (one.private_key !== undefined) {
+      const found = received(hex(one.private_key), hex(value.enc), hex(value.sealed));
+      check.same(one.name, found.toString("hex"), one.secret);
+    }
+  }
+  for (const one of file.refuse) check.refused(one.name, one.check, () => readArchive(one.archive));
+  for (const one of file.refuse_packages) check.refused(one.name, one.check, () => readPackage(one));
+}
+
 const FILES = {
+  archive: checkArchive,
   canonical: checkCanonical,
   numbers: checkNumbers,
   forms: checkForms,

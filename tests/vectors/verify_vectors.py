@@ -8,6 +8,7 @@ standard library has none; it is meant to be read, not to be quick or safe again
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import hmac
 import json
@@ -15,6 +16,7 @@ import math
 import re
 import struct
 import sys
+import unicodedata
 import zlib
 from datetime import datetime
 from pathlib import Path
@@ -912,7 +914,158 @@ def check_turn(check: Check, file: dict) -> None:
         check.same(case["type"], previous, case["hash"])
 
 
+PACKAGE = {
+    "passphrase": {"n", "r", "p", "salt"},
+    "recipient": {"recipient", "enc", "sealed"},
+    "epoch": {"kek", "wrapped"},
+}
+PRIME = 2**255 - 19
+
+
+def x25519(scalar: bytes, point: bytes) -> bytes:
+    """RFC 7748, section 5: the Montgomery ladder."""
+    number = int.from_bytes(scalar, "little") & ~7 & ((1 << 255) - 1) | 1 << 254
+    base = int.from_bytes(point, "little") & ((1 << 255) - 1)
+    x2, z2, x3, z3, swap = 1, 0, base, 1, 0
+    for place in range(254, -1, -1):
+        bit = number >> place & 1
+        if swap ^ bit:
+            x2, x3, z2, z3 = x3, x2, z3, z2
+        swap = bit
+        a, b, c, d = x2 + z2, x2 - z2, x3 + z3, x3 - z3
+        aa, bb, da, cb = a * a, b * b, d * a, c * b
+        x3, z3 = (da + cb) ** 2 % PRIME, base * (da - cb) ** 2 % PRIME
+        x2, z2 = aa * bb % PRIME, (aa - bb) * (aa + 121665 * (aa - bb)) % PRIME
+    if swap:
+        x2, z2 = x3, z3
+    return (x2 * pow(z2, PRIME - 2, PRIME) % PRIME).to_bytes(32, "little")
+
+
+def expanded(secret: bytes, info: bytes, length: int) -> bytes:
+    """HKDF-Expand with SHA-256."""
+    made, block = b"", b""
+    while len(made) < length:
+        block = mac(secret, block + info + bytes([len(made) // 32 + 1]))
+        made += block
+    return made[:length]
+
+
+def received(private: bytes, enc: bytes, sealed: bytes) -> bytes:
+    """HPKE, base mode, without aad (RFC 9180)."""
+    kem = b"KEM\x00\x20"
+    suite = b"HPKE\x00\x20\x00\x01\x00\x02"
+
+    def extract(of: bytes, salt: bytes, label: bytes, data: bytes) -> bytes:
+        return mac(salt or bytes(32), b"HPKE-v1" + of + label + data)
+
+    def expand(of: bytes, key: bytes, label: bytes, info: bytes, length: int) -> bytes:
+        return expanded(key, length.to_bytes(2, "big") + b"HPKE-v1" + of + label + info, length)
+
+    own = x25519(private, (9).to_bytes(32, "little"))
+    shared = extract(kem, b"", b"eae_prk", x25519(private, enc))
+    shared = expand(kem, shared, b"shared_secret", enc + own, 32)
+    info = b"counterfoil/keys/v1"
+    told = b"\0" + extract(suite, b"", b"psk_id_hash", b"") + extract(suite, b"", b"info_hash", info)
+    secret = extract(suite, shared, b"secret", b"")
+    key, nonce = expand(suite, secret, b"key", told, 32), expand(suite, secret, b"base_nonce", told, 12)
+    return Aes256Gcm(key).decrypt(nonce, sealed, b"")
+
+
+def read_package(case: dict) -> list:
+    """The keys of a package under its secret; every check of FORMAT 15 in its order."""
+    if not case["package"].endswith("\n"):
+        raise Refused("canonical")
+    value = read_record(case["package"][:-1])
+    if value.keys() != PACKAGE[value["protection"]] | {"ctx", "protection", "commitment", "box"}:
+        raise Refused("members")
+    if value["protection"] == "passphrase" and (value["n"], value["r"], value["p"]) != (1 << 17, 8, 1):
+        raise Refused("cost")
+    box, commitment = base64.b64decode(value.pop("box"), validate=True), value.pop("commitment")
+    aad = canonical(value)
+    made = expanded(bytes.fromhex(case["secret"]), b"counterfoil/keys/v1" + aad, 64)
+    if made[32:].hex() != commitment:
+        raise Refused("commitment")
+    return json.loads(Aes256Gcm(made[:32]).decrypt(bytes(12), box, aad))
+
+
+def stretched(passphrase: str, salt: bytes) -> bytes:
+    text = unicodedata.normalize("NFC", passphrase).encode()
+    return hashlib.scrypt(text, salt=salt, n=1 << 17, r=8, p=1, maxmem=1 << 28, dklen=32)
+
+
+def read_archive(text: str) -> dict:
+    """The head of each stream of an archive, by id; every check of FORMAT 15 in its order."""
+    data = text.encode()
+    lines = data.splitlines(keepends=True)
+    values, heads, place = [], {}, 1
+    for line in lines:
+        value = read_json(line[:-1])
+        if not line.endswith(b"\n") or canonical(value) != line[:-1]:
+            raise Refused("canonical")
+        values.append(value)
+    if values[0].get("ctx") != "counterfoil/archive/v1":
+        raise Refused("format")
+    for _ in range(values[0]["streams"]):
+        begin = expect(values, place, "stream")
+        genesis = read_genesis(begin["genesis"])
+        tip = hashlib.sha256(b"\0" + begin["genesis"].encode()).hexdigest()
+        for number in range(1, begin["events"] + 1):
+            tip = read_event(expect(values, place + number, "event"), genesis, number, tip)
+        heads[genesis["stream_id"]] = tip
+        place += begin["events"] + 1
+    end = expect(values, place, "end")
+    before = b"".join(lines[:place])
+    if (
+        place != len(lines) - 1
+        or end["lines"] != place
+        or end["sha256"] != hashlib.sha256(before).hexdigest()
+    ):
+        raise Refused("end")
+    return heads
+
+
+def expect(values: list, place: int, kind: str) -> dict:
+    if place >= len(values) or values[place].get("record") != kind:
+        raise Refused("kind")
+    return values[place]
+
+
+def read_event(line: dict, genesis: dict, number: int, tip: str) -> str:
+    header = read_header(line["header"])
+    fits_in = (header["stream_id"], header["stream_sequence"]) == (genesis["stream_id"], number)
+    if not fits_in or header["previous_event_hash"] != tip:
+        raise Refused("link")
+    parts = header.get("content", [])
+    if len(parts) != len(line["content"]):
+        raise Refused("record")
+    for part, record in zip(parts, line["content"]):
+        if record is not None:
+            stored = base64.b64decode(record, validate=True)
+            if hashlib.sha256(stored).hexdigest() != part["sha256"]:
+                raise Refused("record")
+    return hashlib.sha256(b"\0" + line["header"].encode()).hexdigest()
+
+
+def check_archive(check: Check, file: dict) -> None:
+    check.same("heads", read_archive(file["archive"]), file["heads"])
+    check.same("sha256", hashlib.sha256(file["archive"].encode()).hexdigest(), file["sha256"])
+    for case in file["packages"]:
+        check.same(case["name"], read_package(case), case["keys"])
+        value = json.loads(case["package"])
+        if "passphrase" in case:
+            found = stretched(case["passphrase"], bytes.fromhex(value["salt"]))
+            check.same(case["name"], found.hex(), case["secret"])
+        elif "private_key" in case:
+            given = (case["private_key"], value["enc"], value["sealed"])
+            check.same(case["name"], received(*map(bytes.fromhex, given)).hex(), case["secret"])
+    for case in file["refuse"]:
+        check.refused(case["name"], case["check"], read_archive, case["archive"])
+    for case in file["refuse_packages"]:
+        check.refused(case["name"], case["check"], read_package, case)
+
+
 FILES = {
+    "archive": check_archive,
     "canonical": check_canonical,
     "numbers": check_numbers,
     "forms": check_forms,
