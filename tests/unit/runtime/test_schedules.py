@@ -393,6 +393,24 @@ def test_a_run_sleeps_for_days_and_a_worker_goes_on_with_it(ledger, world):
     check_truth(ledger)
 
 
+def test_a_run_that_slept_is_replayed_and_rehearsed_without_sleeping(ledger, world):
+    @agent("sleeper")
+    def sleeper(run):
+        run.step("before", lambda: None)
+        run.sleep(86_400)
+        run.finish("rested")
+
+    ledger.admit("sleeper", conversation="c")
+    work(ledger)
+    world.clock.advance(DAY_MS)
+    ((_, run_id),) = [(each.terminal, each.run.run_id) for each in work(ledger)]
+    before = world.clock.now_ms()
+    assert ledger.replay(run_id).same
+    rehearsal = ledger.rehearse(run_id)
+    assert rehearsal.terminal == "success"
+    assert world.clock.now_ms() - before < DAY_MS
+
+
 def test_asking_before_the_time_records_nothing(ledger, world):
     def go():
         with ledger.run("a", conversation="c", dedupe="1") as run:
