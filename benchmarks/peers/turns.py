@@ -11,9 +11,9 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import version
-from typing import TextIO
+from typing import Any, TextIO
 
 PAYLOAD_BYTES = 1000
 """Of what one event says, encoded as JSON."""
@@ -41,6 +41,13 @@ def payload(number: int) -> dict[str, object]:
         "note": "",
     }
     return said | {"note": "n" * (PAYLOAD_BYTES - len(json.dumps(said)))}
+
+
+def script(turns: int) -> Iterator[dict[str, Any]]:
+    """So many turns of the conversation in the file named after ``--script``, each with its whole history."""
+    with open(sys.argv[sys.argv.index("--script") + 1], encoding="utf-8") as file:  # noqa: PTH123 - read line by line
+        for _, line in zip(range(turns), file):  # noqa: B905 - the file may hold more
+            yield json.loads(line)
 
 
 def postgres_settings(one: Callable[[str], object]) -> dict[str, object]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import sqlalchemy
 from dbos import DBOS
-from turns import postgres_settings, serve, sqlite_settings
+from turns import postgres_settings, script, serve, sqlite_settings
 
 _numbers = itertools.count(1)
 
@@ -38,6 +38,24 @@ def one_refund() -> None:
     """A workflow of one step."""
     number = next(_numbers)
     refund(f"O-{number}", 1, "40.00", f"refund:O-{number}:1")
+
+
+@DBOS.step()
+def ask(_messages: list[dict[str, object]], answer: dict[str, object]) -> dict[str, object]:
+    """A model that has its answer ready."""
+    return answer
+
+
+@DBOS.workflow()
+def turn(messages: list[dict[str, object]], answer: dict[str, object]) -> dict[str, object]:
+    """One turn: what a workflow is given is recorded, and so is what its step returns."""
+    return ask(messages, answer)
+
+
+def growth(items: int) -> None:
+    """A conversation: the request of each turn is what its workflow is given, so that it is on record."""
+    for one in script(items):
+        turn(one["messages"], one["answer"])
 
 
 def workflows(items: int) -> None:
@@ -72,5 +90,5 @@ if __name__ == "__main__":
     dbos = DBOS(config={"name": "refunds", "system_database_url": url, "log_level": "ERROR"})
     DBOS.launch()
     engine = dbos._sys_db.engine  # noqa: SLF001 - there is no other way to ask on its own connections
-    serve("dbos", durable(engine), {"steps": refunds, "workflows": workflows})
+    serve("dbos", durable(engine), {"steps": refunds, "workflows": workflows, "growth": growth})
     DBOS.destroy()

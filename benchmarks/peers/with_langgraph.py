@@ -14,7 +14,7 @@ from typing import Any
 from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.checkpoint.sqlite import SqliteSaver
-from turns import payload, postgres_settings, serve, sqlite_settings
+from turns import payload, postgres_settings, script, serve, sqlite_settings
 
 
 class Peer:
@@ -38,11 +38,20 @@ class Peer:
             self.saver.put_writes(self.config, [("messages", payload(self.step))], f"task-{self.step}")
             self._put()
 
-    def _put(self) -> None:
+    def growth(self, items: int) -> None:
+        """A conversation: each turn writes its new messages, then the checkpoint of the whole state, as a graph does."""
+        for turn in script(items):
+            if self.step == 0:
+                self._put(turn["messages"])
+            news = [("messages", message) for message in [*turn["new"], turn["answer"]]]
+            self.saver.put_writes(self.config, news, f"task-{self.step}")
+            self._put([*turn["messages"], turn["answer"]])
+
+    def _put(self, messages: Any = None) -> None:
         self.step += 1
         version = f"{self.step:032}"
         checkpoint = empty_checkpoint() | {
-            "channel_values": {"messages": payload(self.step)},
+            "channel_values": {"messages": payload(self.step) if messages is None else messages},
             "channel_versions": {"messages": version},
         }
         metadata = {"source": "loop", "step": self.step, "parents": {}}
@@ -67,4 +76,4 @@ if __name__ == "__main__":
         saver = open_saver.enter_context(manager)
         saver.setup()
         peer = Peer(saver)
-        serve(package, peer.durable(), {"put": peer.put, "steps": peer.steps})
+        serve(package, peer.durable(), {"put": peer.put, "steps": peer.steps, "growth": peer.growth})

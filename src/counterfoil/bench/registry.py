@@ -20,7 +20,8 @@ MeasureWith = Callable[[Scale, Path, Means], list[Figure]]
 class Benchmark:
     """One benchmark: its name for ``--only``, what it compares, and ``module.function`` that takes its figures.
 
-    ``needs`` names what it cannot do without beside a directory; ``named`` runs only where ``--only`` names it.
+    ``needs`` names what it cannot do without beside a directory; ``named`` runs only where ``--only`` names it;
+    ``compares`` names what it uses with ``--peers`` and is measured without, too.
     """
 
     name: str
@@ -28,12 +29,13 @@ class Benchmark:
     where: str
     needs: Need | None = None
     named: bool = False
+    compares: Need | None = None
 
     def measure(self, scale: Scale, directory: Path, means: Means | None = None) -> list[Figure]:
         """Take its figures in an empty directory of its own."""
         module, _, function = self.where.partition(".")
         measure = getattr(import_module(f"counterfoil.bench.{module}"), function)
-        if self.needs is None:
+        if self.needs is None and self.compares is None:
             return cast("Measure", measure)(scale, directory)
         return cast("MeasureWith", measure)(scale, directory, means or Means())
 
@@ -55,6 +57,9 @@ BENCHMARKS: Final = (
     Benchmark("artifact", "200 MB streamed in and out", "large.large_artifact", named=True),
     Benchmark("pages", "lists and pages of a ledger of 1,000,000 events", "pages.pages", named=True),
     Benchmark("journal", "turns with the journal off, queued and synchronous", "journal.turn_journal"),
+    Benchmark(
+        "growth", "a long conversation whose every request is recorded", "growth.growth", compares="peers"
+    ),
     Benchmark("postgres", "PostgreSQL against loops written by hand", "postgres.by_hand", "server"),
     Benchmark("pgbench", "batches against pgbench on the same table", "postgres.against_pgbench", "server"),
     Benchmark("eventsourcing", "events beside the library eventsourcing", "beside.eventsourcing", "peers"),

@@ -69,14 +69,15 @@ def _means(
     """What these benchmarks need, as far as it is to be had. Peers are asked for, or named with ``--only``."""
     means = Means()
     needs = {benchmark.needs for benchmark in benchmarks}
-    if "peers" in needs and (peers or named):
+    compared = peers and any(benchmark.compares == "peers" for benchmark in benchmarks)
+    if compared or ("peers" in needs and (peers or named)):
         found = find_peers()
         if isinstance(found, str):
             means.missing.append(found)
         else:
             means.peers = found
     with ExitStack() as stack:
-        if "server" in needs or means.peers is not None:
+        if "server" in needs or ("peers" in needs and means.peers is not None):
             means.server = stack.enter_context(server(postgres, directory / "server"))
             if means.server is None:
                 means.missing.append(NO_SERVER)

@@ -60,7 +60,11 @@ class Requesting(Handle):
         def event_at(sequence: int) -> Event:
             return reading.view(ports, ports.store.read(stream_id, sequence - 1, 1)[0])
 
-        return Rebuilder(ports.material(stream_id), event_at)
+        def event_of(event_id: str) -> Event | None:
+            found = ports.store.find(stream_id, [event_id])
+            return reading.view(ports, found[0]) if found else None
+
+        return Rebuilder(ports.material(stream_id), event_at, event_of)
 
     def _tree_events(self, stream_id: str, up_to: int | None = None) -> Iterator[Event]:
         after = 0

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from counterfoil.core.canonical import encode
 from counterfoil.core.forms import is_digest
+from counterfoil.core.ids import is_id
 from counterfoil.core.keyed import ROOT_NODE, KeyMaterial
 from counterfoil.core.limits import BODIES_MAX, BODY_BYTES_MIN, BRANCH_BYTES_MAX
 from counterfoil.errors import ContentDamaged, InvalidForm
@@ -33,6 +35,13 @@ class Cut(NamedTuple):
     def whole(self) -> bytes:
         """The bytes as sent."""
         return self.before + self.join.join(self.bodies) + self.after
+
+
+class SaidText(NamedTuple):
+    """A text that a ``provider.responded`` holds: its event, and the text in canonical form as messages repeat it."""
+
+    event_id: str
+    text: bytes
 
 
 class Exact(NamedTuple):
@@ -133,6 +142,8 @@ class ContextTree:
                 yield _digest(entry["body"]), None, False
             elif (address := _moved_to(entry, moved)) is not None:
                 yield address, None, True
+            elif is_said(entry):
+                yield _digest(entry["body"]), None, True
             else:
                 raise ContentDamaged("an entry of a branch is text or names a body", check="form")
 
@@ -154,13 +165,14 @@ class ContextTree:
         found.reverse()
         return found
 
-    def exact(self, cut: Cut) -> Exact:
+    def exact(self, cut: Cut, said: Sequence[SaidText] = ()) -> Exact:
         """How a request is recorded: what is new to this tree, and segments that name the rest.
 
-        The tree stays as it is; :meth:`add` the branches once they are durable. Raises ``InvalidForm`` for bytes
-        that are not UTF-8.
+        ``said`` are texts of durable responses: a message that repeats one names it in place of writing it out. The tree
+        stays as it is; :meth:`add` the branches once they are durable. Raises ``InvalidForm`` for bytes that are not
+        UTF-8.
         """
-        planned = _Planned(self, self._material)
+        planned = _Planned(self, self._material, said)
         before = planned.side(cut.before)
         after = planned.side(cut.after)
         tip = planned.walk(cut.bodies)
@@ -194,9 +206,10 @@ class ContextTree:
 class _Planned:
     """The branches of one request under way: a body is written out once, in the tree or here."""
 
-    def __init__(self, tree: ContextTree, material: KeyMaterial) -> None:
+    def __init__(self, tree: ContextTree, material: KeyMaterial, said: Sequence[SaidText]) -> None:
         self._tree = tree
         self._material = material
+        self._said = said
         self._fresh: set[bytes] = set()
         self._open_bytes = 0
         self.branches: list[dict[str, Any]] = []
@@ -227,10 +240,16 @@ class _Planned:
             self._open_bytes += size
         return node
 
-    def _entry(self, address: bytes, body: bytes) -> tuple[str | dict[str, str], int]:
+    def _entry(self, address: bytes, body: bytes) -> tuple[str | dict[str, Any], int]:
         if self._tree.holds(address) or address in self._fresh:
             return {"body": address.hex()}, len(address) * 2
         self._fresh.add(address)
+        for said in self._said:
+            at = body.find(said.text)
+            if at >= 0:
+                around = [_text(body[:at]), _text(body[at + len(said.text) :])]
+                entry = {"body": address.hex(), "said": said.event_id, "in": around}
+                return entry, len(body) - len(said.text) + len(address) * 2
         return _text(body), len(body)
 
 
@@ -241,6 +260,24 @@ def cut_request(whole: bytes, bodies: Sequence[bytes], join: str = JOIN) -> Cut:
     if at < 0:
         return Cut(whole, (), b"", join.encode())
     return Cut(whole[:at], tuple(bodies), whole[at + len(joined) :], join.encode())
+
+
+def is_said(entry: Any) -> bool:
+    """Whether an entry is a body that repeats the text of a response: ``{"body", "said": event id, "in": [before, after]}``."""
+    if (
+        not isinstance(entry, Mapping)
+        or set(entry) != {"body", "said", "in"}
+        or not is_id(entry["said"], "evt")
+    ):
+        return False
+    around = entry["in"]
+    return isinstance(around, list) and len(around) == 2 and all(isinstance(side, str) for side in around)
+
+
+def said_body(entry: Mapping[str, Any], text: str) -> bytes:
+    """The body of such an entry, given the text of the response. Raises ``ContentDamaged`` for half characters."""
+    before, after = entry["in"]
+    return _bytes(before) + encode(text) + _bytes(after)
 
 
 def _moved_to(entry: Any, moved: Mapping[str, bytes]) -> bytes | None:

@@ -60,6 +60,10 @@ _LONG_BYTES: Final = b'{"$bytes":"'
 _HANDLE: Final = b'{"$type":"artifact"'
 
 
+_PACKED_SMALL: Final = "provider."
+"""Beginning of the types whose content is packed from small sizes on."""
+
+
 class SpillDue(Exception):
     """A draft holds what may have to move to artifacts, or names artifacts (FORMAT 10); nothing was made of it."""
 
@@ -271,6 +275,8 @@ def _seal_parts(
         if key.stream_id != genesis.stream_id:
             raise InvalidForm(f"content part {number} has the key of another stream", part=number)
         context = key.content_context(draft.event_id, number)
+        if pack == "auto" and draft.event_type.startswith(_PACKED_SMALL):
+            pack = "small"
         sealed = seal_in_context(key, context, content, genesis.content, pack)
         references.append(_reference(sealed, part, number, key.key_id, genesis.key, default_class))
         records.append(sealed.record)

@@ -37,6 +37,9 @@ BODY_BYTES_MIN: Final = 256
 BRANCH_BYTES_MAX: Final = 128 * 1024
 """Bytes of bodies after which the next body begins another branch; a longer body has one to itself (FORMAT 9)."""
 
+SAID_BYTES_MIN: Final = 256
+"""Bytes of a response's text from which a message that repeats it names it: shorter ones cost less where they stand."""
+
 NESTING_MAX: Final = 64
 """Arrays and objects inside one another; a scalar has depth 0, ``[]`` depth 1."""
 
@@ -63,6 +66,9 @@ DECIMAL_CHARACTERS_MAX: Final = 40
 
 PACK_BYTES_MIN: Final = 2 * 1024
 """Bytes of content from which packing is tried: below it costs more time than it saves space."""
+
+PACK_SMALL_BYTES_MIN: Final = 160
+"""The same for events of model calls: there time was spent on waiting for the model, and there are many of them."""
 
 PATH_CHARACTERS_MAX: Final = 200
 """Characters of a path in an error message."""

@@ -11,10 +11,13 @@ from typing import Final, Literal, NamedTuple
 from counterfoil.core.forms import is_digest
 from counterfoil.core.genesis import ContentMode
 from counterfoil.core.keyed import KEY_BYTES, KeyMaterial, hmac_sha256
-from counterfoil.core.limits import PACK_BYTES_MIN, PART_BYTES_MAX
+from counterfoil.core.limits import PACK_BYTES_MIN, PACK_SMALL_BYTES_MIN, PART_BYTES_MAX
 from counterfoil.errors import ContentDamaged, ContentTooLarge, KeyMissing
 
-Pack = Literal["auto", "never"]
+Pack = Literal["auto", "small", "never"]
+"""When content is packed: from 2 KiB on, from small sizes on, or never, which hides what lengths tell."""
+
+_PACK_FROM: Final = {"auto": PACK_BYTES_MIN, "small": PACK_SMALL_BYTES_MIN}
 
 PLAIN: Final = b"\x00"
 ZLIB: Final = b"\x01"
@@ -45,7 +48,7 @@ class Opening(NamedTuple):
 
 def pack_content(content: bytes, pack: Pack = "auto") -> bytes:
     """``0x00 || content``, or ``0x01 || zlib(content)`` where that is shorter; ``never`` hides what lengths tell."""
-    if pack == "auto" and len(content) >= PACK_BYTES_MIN:
+    if pack != "never" and len(content) >= _PACK_FROM[pack]:
         squeezed = zlib.compress(content, _ZLIB_LEVEL)
         if len(squeezed) < len(content):
             return ZLIB + squeezed

@@ -84,8 +84,8 @@ def sent_request(scope: RunScope, asked: Question, attempt: Attempt, chunks: Chu
     """Record the exact request with what it brings to the context tree; what is returned may be sent."""
     call_id: str = yield NewId("cal")
     requested_id: str = yield NewId("evt")
-    hidden = {} if attempt.shown == asked.name else {"name": asked.name}
-    started = started_draft(scope, attempt, {**hidden, **attempt.identity.place()})
+    # Where the call stands in the program is told by the end of its step: a call without an end is made again.
+    started = started_draft(scope, attempt, {} if attempt.shown == asked.name else {"name": asked.name})
     provider = shown_name(scope, asked.provider)
     place = (attempt.step_id, attempt.number, started.event_id)
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from counterfoil.core.context import ContextTree
+from counterfoil.core.context import ContextTree, is_said, said_body
 from counterfoil.core.keyed import KeyMaterial
 from counterfoil.errors import ContentDamaged, ContentUnavailable
 from counterfoil.flow.event import Event
@@ -19,6 +19,9 @@ CACHE_BYTES: Final = 32 * 1024 * 1024
 
 EventAt = Callable[[int], Event]
 """The event of this stream at a sequence."""
+
+EventOf = Callable[[str], Event | None]
+"""The event of this stream with an id, if it is there."""
 
 
 class Gone(NamedTuple):
@@ -66,9 +69,13 @@ class Rebuilder:
     Give it every ``provider.message_recorded`` with :meth:`take`, in order, and then any ``provider.requested``.
     """
 
-    def __init__(self, material: KeyMaterial, event_at: EventAt, cache_bytes: int = CACHE_BYTES) -> None:
+    def __init__(
+        self, material: KeyMaterial, event_at: EventAt, event_of: EventOf, cache_bytes: int = CACHE_BYTES
+    ) -> None:
         self._tree = ContextTree(material)
+        self._material = material
         self._event_at = event_at
+        self._event_of = event_of
         self._places: dict[bytes, tuple[int, int]] = {}
         self._unread: list[Gone] = []
         self._cache = _Cache(cache_bytes)
@@ -146,9 +153,25 @@ class Rebuilder:
         except ContentUnavailable as error:
             state = str(error.fields.get("state", event.content_state))
             raise _BodyGone(Gone(sequence, state, error.message)) from error
-        texts = [entry for entry in content.get("bodies", ()) if isinstance(entry, str)]
-        data = texts[number].encode()
+        brought = [entry for entry in content.get("bodies", ()) if isinstance(entry, str) or is_said(entry)]
+        entry = brought[number]
+        data = entry.encode() if isinstance(entry, str) else self._said(address, entry)
         self._cache.keep(address, data)
+        return data
+
+    def _said(self, address: bytes, entry: Mapping[str, Any]) -> bytes:
+        """A body that repeats the text of a response, which that event alone holds."""
+        event = self._event_of(entry["said"])
+        if event is None:
+            raise ContentDamaged("a body names a response that is not in its conversation", check="body")
+        try:
+            text = event.content["body"]["text"]
+        except ContentUnavailable as error:
+            state = str(error.fields.get("state", event.content_state))
+            raise _BodyGone(Gone(event.sequence, state, error.message)) from error
+        data = said_body(entry, text)
+        if self._material.address(data) != address:
+            raise ContentDamaged("a body is not what its entry and the response make", check="body")
         return data
 
     def _compared(self, found: RecordedRequest) -> RecordedRequest:

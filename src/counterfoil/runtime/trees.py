@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from counterfoil.core.context import Body, ContextTree, Cut, Exact, Nodes
+from counterfoil.core.canonical import encode
+from counterfoil.core.context import Body, ContextTree, Cut, Exact, Nodes, SaidText
 from counterfoil.core.event import Draft
+from counterfoil.core.limits import SAID_BYTES_MIN
 from counterfoil.errors import ContentDamaged
 from counterfoil.flow.context import RunScope
 from counterfoil.flow.event import Event
@@ -27,6 +29,10 @@ TREES_MAX: Final = 64
 HASHES_MAX: Final = 1_000_000
 """Trees, and nodes and bodies in all of them, that a handle keeps: about 200 MB at the very most."""
 
+SAID_MAX: Final = 8
+SAID_CHARACTERS_MAX: Final = 64 * 1024
+"""Texts of the last responses kept for the next request, and how long each may be: 4 MiB at the very most."""
+
 TURN_S: Final = 0.002
 TURNS_MAX: Final = 1_000
 """How long a request waits for a sibling that records the same bodies. After that it records them once more."""
@@ -40,6 +46,7 @@ class Known:
         self.seen: int = 0
         self.tip: bytes | None = None
         self.busy: bool = False
+        self.said: deque[SaidText] = deque(maxlen=SAID_MAX)
         self.lock: threading.Lock = threading.Lock()
 
     def take_in(self, event: Event, tree: ContextTree) -> None:
@@ -59,6 +66,12 @@ class Known:
                 tree.add(branch)
             self.tip = exact.tip
             self.seen = max(self.seen, *last)
+
+    def responded(self, event_id: str, text: str) -> None:
+        """A response is durable: the next requests will repeat its text, as what the assistant said."""
+        if SAID_BYTES_MIN <= len(text) <= SAID_CHARACTERS_MAX:
+            # The newest first: that is what the next request repeats.
+            self.said.appendleft(SaidText(event_id, encode(text)))
 
     def enter(self) -> bool:
         """Begin to record what is new, one request at a time; False where another is under way."""
@@ -135,13 +148,13 @@ class Tree:
         Siblings that bring something take turns, so that a body they share is written once.
         """
         known = yield from self.caught_up()
-        as_of, exact = known.seen, self._tree(known).exact(cut)
+        as_of, exact = known.seen, self._tree(known).exact(cut, tuple(known.said))
         mine = False
         try:
             if exact.branches:
                 mine = yield from _turn(known)
                 if known.seen != as_of:
-                    exact = self._tree(known).exact(cut)
+                    exact = self._tree(known).exact(cut, tuple(known.said))
             receipt = yield from record(self._scope, *drafts(exact))
             known.recorded(exact, self._tree(known), receipt, self._scope.stream_id)
         finally:
@@ -157,6 +170,12 @@ def _turn(known: Known) -> Flow[bool]:
             return True
         yield Wait(TURN_S, polling=True)
     return False
+
+
+def responded(scope: RunScope, event_id: str, text: str) -> Flow[None]:
+    """Tell the tree of a durable response of this run."""
+    known = yield from scope.part(Tree).caught_up()
+    known.responded(event_id, text)
 
 
 def last_tip(scope: RunScope) -> Flow[str | None]:

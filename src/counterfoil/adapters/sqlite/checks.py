@@ -10,6 +10,7 @@ from typing import Final
 from counterfoil.adapters.shared.duplicates import Recorded, receipt_of_recorded
 from counterfoil.adapters.shared.refusals import check_expected, check_stream, check_token
 from counterfoil.adapters.sqlite.connect import fetch
+from counterfoil.adapters.sqlite.packing import plain_header
 from counterfoil.adapters.sqlite.plan import GuardStep, Job
 from counterfoil.adapters.sqlite.transaction import WriteTransaction
 from counterfoil.errors import CounterfoilError, GuardFailed
@@ -36,7 +37,7 @@ def find_recorded(
             f" AND event_id IN ({', '.join('?' * len(ids))})",
             (stream_id, *ids),
         )
-        found |= {row[0]: Recorded(*row) for row in rows}
+        found |= {row[0]: Recorded(row[0], row[1], row[2], plain_header(row[3]), row[4]) for row in rows}
     return found
 
 

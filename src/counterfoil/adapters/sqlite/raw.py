@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from counterfoil.adapters.sqlite.connect import Params, lenient_text
 from counterfoil.adapters.sqlite.faults import is_undecodable, translate
+from counterfoil.adapters.sqlite.packing import PACKED, plain_header
 from counterfoil.adapters.sqlite.read import Query, Reads
 from counterfoil.adapters.sqlite.schema import PARTS_PER_EVENT
 from counterfoil.adapters.sqlite.tables import RowTables
@@ -82,14 +83,23 @@ class SnapshotReads(Reads):
         cursor = self._connection.execute(sql, params)
         if not records:
             while page := cursor.fetchmany(PAGE_ROWS):
-                yield page
+                yield _plain(page)
             return
         page, size = [], 0
         for row in cursor:
             page.append(row)
             size += len(row[9] or b"")
             if len(page) >= PAGE_ROWS or size >= PAGE_BYTES:
-                yield page
+                yield _plain(page)
                 page, size = [], 0
         if page:
-            yield page
+            yield _plain(page)
+
+
+def _plain(page: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """The rows with packed headers unpacked; a page without any is handed on as it is."""
+    for place, row in enumerate(page):
+        header = row[6]
+        if type(header) is bytes and header[:1] == PACKED:
+            page[place] = (*row[:6], plain_header(header), *row[7:])
+    return page

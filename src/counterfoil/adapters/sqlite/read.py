@@ -8,6 +8,7 @@ from typing import Any, Final
 from counterfoil.adapters.shared.strays import stray_of
 from counterfoil.adapters.sqlite.checks import IDS_PER_QUERY
 from counterfoil.adapters.sqlite.connect import Params
+from counterfoil.adapters.sqlite.packing import plain_header
 from counterfoil.adapters.sqlite.plan import check_key
 from counterfoil.adapters.sqlite.runs import IN_RUN
 from counterfoil.adapters.sqlite.schema import PARTS_PER_EVENT
@@ -109,7 +110,9 @@ class Reads:
         """Events of one stream, in the order in which the statement chooses them."""
         if not content:
             return [
-                StoredEvent(row[0], stream_id, row[7], row[1], row[2], row[3], row[4], row[5], row[6])
+                StoredEvent(
+                    row[0], stream_id, row[7], row[1], row[2], row[3], row[4], plain_header(row[5]), row[6]
+                )
                 for row in self._query(chosen, params)
             ]
         rows = self._query(
@@ -220,6 +223,7 @@ def _with_content(rows: list[tuple[Any, ...]]) -> list[StoredEvent]:
 
 
 def _event(row: tuple[Any, ...], records: list[bytes | None]) -> StoredEvent:
+    header = plain_header(row[5])
     return StoredEvent(
-        row[0], row[8] or "", row[7], row[1], row[2], row[3], row[4], row[5], row[6], tuple(records)
+        row[0], row[8] or "", row[7], row[1], row[2], row[3], row[4], header, row[6], tuple(records)
     )

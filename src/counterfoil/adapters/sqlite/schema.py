@@ -30,7 +30,7 @@ TABLES: Final[dict[str, str]] = {
         ) STRICT""",
     # One row an event. `position` is the feed's order. A purge must not reuse positions: AUTOINCREMENT would see to
     # that with one more page in every commit, so `removal.py` keeps a floor instead.
-    # `header` begins with `{` when it is stored plain; other first bytes are reserved for packed forms.
+    # `header` begins with `{` when it is stored plain and with 0x01 in the form of `packing.py`.
     # All columns but `header` and `hash` are copies that verify compares.
     "event": """
         CREATE TABLE event (

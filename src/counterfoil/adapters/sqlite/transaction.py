@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from counterfoil.adapters.sqlite.bulk import Bulk
 from counterfoil.adapters.sqlite.heads import HeadCache, HeadState
+from counterfoil.adapters.sqlite.packing import stored_form
 from counterfoil.adapters.sqlite.plan import Job, RowStep
 from counterfoil.adapters.sqlite.runs import ADD_SPANS
 from counterfoil.adapters.sqlite.schema import PARTS_PER_EVENT
@@ -145,7 +146,7 @@ class WriteTransaction:
                         event.event_type,
                         event.run_id,
                         now,
-                        header,
+                        stored_form(event.event_type, header),
                         digest,
                     )
                 )
