@@ -67,7 +67,7 @@ class Follower:
     def _check_history(self) -> None:
         followed = self._index.followed()
         if followed.event_id and not self._store.find(followed.stream_id, [followed.event_id]):
-            if self._store.stream(followed.stream_id) is None:
+            if self._index.is_erased(followed.stream_id):
                 return  # its whole conversation was purged, and the feed goes on behind it
             raise SearchUnusable(
                 f"{self._index.file.shown} follows events that this ledger does not hold: it was put back to an older state",

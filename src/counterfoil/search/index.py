@@ -114,6 +114,11 @@ class Index:
             row = connection.execute("SELECT seq FROM stream WHERE stream_id = ?", (stream_id,)).fetchone()
         return 0 if row is None else int(row[0])
 
+    def is_erased(self, stream_id: str) -> bool:
+        """Whether a conversation was taken out for good."""
+        with self.file.using() as connection:
+            return bool(_erased(connection, [stream_id]))
+
     def take(self, batch: Batch) -> bool:
         """Put a batch in, and move the cursor; False (and nothing done) where somebody else has moved it."""
         with self.file.writing() as connection:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+
 import pytest
 
-from counterfoil.errors import SearchUnusable
+from counterfoil.errors import SearchUnusable, StoreBusy
 from counterfoil.search import follow
 from counterfoil.search.file import SearchFile
 from counterfoil.search.find import find
@@ -132,10 +135,38 @@ def test_what_was_read_before_an_erasure_is_not_put_in_after_it(index):
     assert found(index) == []
 
 
+def test_an_erasure_that_a_reader_holds_up_says_so_and_is_done_when_repeated(index, tmp_path):
+    Follower(Feed([stored(number) for number in range(1, 6)]), index, taken).catch_up()
+    hurried = Index(SearchFile(tmp_path / "search.db", LEDGER, busy_s=0.05), "default")
+    with closing(sqlite3.connect(tmp_path / "search.db", isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        assert reader.execute("SELECT count(*) FROM words").fetchone() == (5,)
+        with pytest.raises(StoreBusy) as raised:
+            hurried.erase([STREAM])
+        assert raised.value.retryable
+    assert hurried.erase([STREAM]) == 0
+    kept = b"".join(path.read_bytes() for path in tmp_path.glob("search.db*"))
+    assert b"word003" not in kept
+    hurried.file.close()
+
+
 def test_a_history_that_is_not_the_ledgers_is_refused(index):
     assert Follower(Feed([stored(number) for number in range(1, 6)]), index, taken).catch_up()
     with pytest.raises(SearchUnusable):
         Follower(Feed([stored(1)]), index, taken).catch_up()
+
+
+def test_a_conversation_that_is_gone_altogether_is_another_history_unless_it_was_erased(index):
+    class Gone(Feed):
+        def find(self, stream_id, ids):
+            return []
+
+    events = [stored(number) for number in range(1, 6)]
+    assert Follower(Feed(events), index, taken).catch_up()
+    with pytest.raises(SearchUnusable):
+        Follower(Gone(events), index, taken).catch_up()
+    index.erase([STREAM])
+    assert Follower(Gone(events), index, taken).catch_up()
 
 
 def test_an_idle_index_is_not_written(index):
