@@ -176,26 +176,33 @@ def migrate_in_a_child(place, calls):
     return done.returncode, done.stdout
 
 
-@pytest.mark.processes
-def test_killed_anywhere_it_is_all_or_nothing_and_run_again(tmp_path):
-    old_store.make(tmp_path / "old", messages_of_largest=600)
-    code, made = migrate_in_a_child(shutil.copytree(tmp_path / "old", tmp_path / "counted"), 1 << 60)
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """50 conversations that are quickly migrated, and the calls that takes."""
+    directory = tmp_path_factory.mktemp("small")
+    old_store.make(directory / "shop", messages_of_largest=300)
+    code, calls = migrate_in_a_child(shutil.copytree(directory / "shop", directory / "counted"), 1 << 60)
     assert code == 0
-    calls = int(made)
-    choose = random.Random(20260901)
-    before = after = 0
-    for number in range(8):
-        place = Path(shutil.copytree(tmp_path / "old", tmp_path / f"shop-{number}"))
-        # Twice in a row: what the first attempt left lies in the way of the second.
-        for _ in range(2):
-            code, _ = migrate_in_a_child(place, choose.randrange(calls // 20, calls))
-            held = tables(place)
-            assert (set(RUNTIME_TABLES) <= held) is not ("event" in held)
-            before += code == -9 and "event" not in held
-            after += code == -9 and "event" in held
-        check_whole(place)
-    assert before
-    assert after
+    return directory / "shop", int(calls)
+
+
+KILLS = {"early": (0.05, 0.4), "in the middle": (0.4, 0.7), "late": (0.7, 0.9), "at the end": (0.9, 1.0)}
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("when", KILLS)
+def test_killed_anywhere_it_is_all_or_nothing_and_run_again(small, tmp_path, when):
+    old, calls = small
+    place = Path(shutil.copytree(old, tmp_path / "shop"))
+    first, last = KILLS[when]
+    choose = random.Random(when)
+    # Twice in a row: what the first attempt left lies in the way of the second.
+    for attempt in range(2):
+        code, _ = migrate_in_a_child(place, choose.randrange(int(calls * first), int(calls * last)))
+        assert attempt or code == -9
+        held = tables(place)
+        assert (set(RUNTIME_TABLES) <= held) is not ("event" in held)
+    check_whole(place)
 
 
 @pytest.mark.processes

@@ -243,16 +243,7 @@ def _old_admission(fact: Fact, index: Index, admission: Mapping[str, Any]) -> It
             message = message_index(index, admission_id, admission["message"])
         row = {"tenant": fact.tenant, "key_index": key, "admission_id": admission_id}
         yield Put(ADMISSION_KEYS, {**row, "stream_id": fact.stream_id})
-    values: dict[str, CellSource] = {
-        "admission_id": admission_id,
-        "stream_id": fact.stream_id,
-        "state": is_.STARTED,
-        "run_id": admission["run_id"],
-        "key_index": key,
-        "message_index": message,
-        "sequence": fact.sequence,
-    }
-    yield Put(ADMISSIONS, values)
+    yield _admission_row(fact, admission_id, is_.STARTED, admission["run_id"], key, message)
 
 
 def _listed(content: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
@@ -299,8 +290,14 @@ def stands_in(fact: Fact, index: Index) -> Mapping[str, str]:
 def _admission(
     fact: Fact, state: str, run_id: str | None, key: str | None = None, message: str | None = None
 ) -> Put:
+    return _admission_row(fact, fact.data["admission_id"], state, run_id, key, message)
+
+
+def _admission_row(
+    fact: Fact, admission_id: str, state: str, run_id: str | None, key: str | None, message: str | None
+) -> Put:
     row: dict[str, CellSource] = {
-        "admission_id": fact.data["admission_id"],
+        "admission_id": admission_id,
         "tenant": fact.tenant,
         "stream_id": fact.stream_id,
         "state": state,
