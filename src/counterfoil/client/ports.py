@@ -174,7 +174,7 @@ class LedgerPorts:
         """As :meth:`append`; callers of one event-loop iteration share a commit."""
         receipt = await self._arecorded(unit, claim)
         if self.keeper is not None and (due := self.keeper.due(unit)):
-            await asyncio.to_thread(self.keeper.keep, due)
+            await off_the_loop(self.keeper.keep, due)
         return receipt
 
     async def _arecorded(self, unit: UnitDraft, claim: ClaimSpec | None) -> Receipt | Claimed:

@@ -162,8 +162,9 @@ class Projector:
                 self._counted.pop(stream_id, None)
             try:
                 self.checkpoint(stream_id, run_id)
-            except CounterfoilError as error:
-                log.error("projections of %s were not checkpointed: %s", stream_id, error.code)  # noqa: TRY400 - a trace could show content
+            except Exception as error:  # noqa: BLE001 - what was appended is recorded, whatever becomes of what only accelerates
+                told = error.code if isinstance(error, CounterfoilError) else type(error).__name__
+                log.error("projections of %s were not checkpointed: %s", stream_id, told)  # noqa: TRY400 - a trace could show content
 
     def checkpoint(self, stream_id: str, run_id: str | None = None) -> list[View]:
         """Fold every projection over conversations up to the head of this one, and keep what was folded."""
