@@ -79,6 +79,18 @@ def test_children_are_listed_page_by_page_and_by_state(shell):
     assert shell("ls", "children", "--after", "run_nobody").code != 0
 
 
+def test_many_children_do_not_fill_the_screen(shell):
+    with shell.open() as ledger:
+        ledger.child_host = ManualHost()
+        with ledger.run("parent", conversation="report") as run:
+            for number in range(25):
+                run.spawn("kid", number)
+    assert "and more: counterfoil ls children" in shell("show", "report").out
+    told = shell("show", "report", "--json").json
+    assert (len(told["children"]), told["more_children"]) == (20, True)
+    assert len(shell("ls", "children", "--json").lines) == 25
+
+
 def test_hostile_titles_steer_no_terminal(shell):
     link = family(shell, title="\x1b[2Jgone\u202e<script>")
     for words in (("show", link.stream_id), ("show", "report"), ("ls", "children")):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextvars
+import heapq
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 from counterfoil.abc import ChildHost, ChildLink, HostAnswer
@@ -15,7 +16,7 @@ from counterfoil.errors import InvalidForm, RunNotFound
 from counterfoil.flow.drive import drive
 from counterfoil.runtime.agents import find_agent
 from counterfoil.runtime.children.recover import RECOVERY, ChildReport, recover_children
-from counterfoil.runtime.children.rows import CHILDREN
+from counterfoil.runtime.children.rows import CHILDREN, END, FINISHED, LOST, STOPPED
 from counterfoil.runtime.children.spawn import Nursery
 from counterfoil.runtime.children.state import ChildStanding, child_row, standing_of
 from counterfoil.runtime.children.stop import Stopper, stop_children
@@ -24,6 +25,9 @@ from counterfoil.runtime.rows import RUNS
 from counterfoil.store.rows import Key, Row
 
 PAGE_ROWS: Final = 200
+
+_ENDED: Final[Mapping[str, str]] = {"settled": FINISHED, "stopped": STOPPED, "lost": LOST}
+"""States that a row says by itself, and its word for each."""
 
 DEPTH_MOST: Final = 64
 """The deepest that ``child_depth_max`` may allow."""
@@ -122,7 +126,7 @@ class Childing(Handle):
         """
         start = "" if after is None else str(self._known_child(after)["child_stream_id"])
         found: list[ChildStanding] = []
-        for row in self._child_rows(of):
+        for row in self._child_rows(of, state):
             if limit is not None and len(found) >= limit:
                 break
             if str(row["child_stream_id"]) > start:
@@ -148,9 +152,17 @@ class Childing(Handle):
             raise RunNotFound(f"there is no child {run_id} in {self.place}", run_id=run_id)
         return row
 
-    def _child_rows(self, of: str | None) -> Iterator[Row]:
+    def _child_rows(self, of: str | None, state: str | None) -> Iterator[Row]:
+        """Rows among which those in this state are, by the index that says most about it."""
         if of is None:
-            return self._rows("by_tenant", (self.tenant,))
+            if state is None:
+                return self._rows("by_tenant", (self.tenant,))
+            open_ = self._rows("by_awaits", (self.tenant, END))
+            if state not in _ENDED:
+                return open_
+            ended = self._rows("by_state", (self.tenant, _ENDED[state]))
+            # A child's run may have ended a moment before that is settled.
+            return heapq.merge(open_, ended, key=lambda row: str(row["child_stream_id"]))
         if not is_id(of, "run"):
             return self._rows("by_family", (self._family(of),))
         run = self.store.get(RUNS, (of,))

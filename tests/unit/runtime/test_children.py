@@ -113,6 +113,17 @@ def test_a_child_begins_as_its_parent_said(family):
     check_truth(ledger)
 
 
+@pytest.mark.parametrize("state", ["spawned", "running", "suspended", "settled", "stopped", "lost", "purged"])
+def test_children_are_found_by_their_state(family, state):
+    link = family.spawned_before(state)
+    with family.parent() as run:
+        for brought in ("spawned", "running", "suspended", "settled", "purged"):
+            other = run.spawn("kid", brought)
+            family.bring(other, brought)
+            link = other if brought == state else link
+    assert [child.link.run_id for child in family.open().children(state=state)] == [link.run_id]
+
+
 def test_names_of_nothing_are_refused(family):
     ledger = family.open()
     with pytest.raises(counterfoil.errors.StreamNotFound):

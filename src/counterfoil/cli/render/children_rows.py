@@ -7,11 +7,9 @@ from typing import Final
 
 from counterfoil.cli.render.line import Line, Span, Style, wrap
 from counterfoil.cli.render.marks import marked
-from counterfoil.cli.render.times import moment, plural
+from counterfoil.cli.render.times import moment
 from counterfoil.runtime.children.recover import ChildReport
 from counterfoil.runtime.children.state import ChildStanding
-
-SHOWN_MAX: Final = 20
 
 _STATES: Final[Mapping[str, tuple[str, Style]]] = {
     "spawned": ("·", "wait"),
@@ -43,17 +41,13 @@ def state_words(child: ChildStanding) -> str:
 
 
 def child_lines(children: Sequence[ChildStanding], width: int) -> list[Line]:
-    """The children of what is shown, a few of them."""
+    """The children of what is shown."""
     lines: list[Line] = []
-    for child in children[:SHOWN_MAX]:
+    for child in children:
         glyph, style = _STATES[child.state]
         agent = marked(child.link.agent) or "agent unknown"
         lines += _pieces(f"{glyph} child {agent}  {state_words(child)}", style, width)
         lines.append(Line("    ", Span(child.link.run_id, "quiet")))
-    if len(children) > SHOWN_MAX:
-        lines.append(
-            Line(Span(f"  and {plural(len(children) - SHOWN_MAX, 'more child', 'more children')}", "quiet"))
-        )
     return lines
 
 

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 LIMIT: Final = 1_000
 LIMIT_MAX: Final = 100_000
+CHILDREN_MAX: Final = 20
+"""Children that are shown; `ls children` lists them all."""
 
 
 @click.command(name="show", short_help="Show a conversation or a run as a timeline, or one event exactly.")
@@ -229,7 +231,9 @@ class _Stretch:
         run = self.named.run
         if self.named.effect is not None:
             return []
-        return self.ledger.children(self.named.stream_id if run is None else text(run, "run_id"))
+        return self.ledger.children(
+            self.named.stream_id if run is None else text(run, "run_id"), limit=CHILDREN_MAX + 1
+        )
 
     def before(self) -> list[Event]:
         """Earlier events of effects that are shown only from some later event on, so that no pair lacks its stub."""
@@ -291,7 +295,8 @@ def _draw(face: Face, stretch: _Stretch, full: bool) -> None:
             | {
                 "budgets": [budget_json(standing) for standing in stretch.budgets],
                 "parent": None if parent is None else child_json(parent),
-                "children": [child_json(child) for child in stretch.children],
+                "children": [child_json(child) for child in stretch.children[:CHILDREN_MAX]],
+                "more_children": len(stretch.children) > CHILDREN_MAX,
             }
         )
         return
@@ -309,7 +314,9 @@ def _heading(face: Face, stretch: _Stretch, waiting: Sequence[Row]) -> list[Line
     )
     if (parent := stretch.parent) is not None:
         lines += parent_lines(parent, face.columns)
-    lines += child_lines(stretch.children, face.columns)
+    lines += child_lines(stretch.children[:CHILDREN_MAX], face.columns)
+    if len(stretch.children) > CHILDREN_MAX:
+        lines.append(Line(Span(f"  and more: counterfoil ls children{stretch.option}", "quiet")))
     lines += budget_lines(stretch.budgets, face.columns)
     lines += keys_lines(keys_note(stretch.ledger), face.columns)
     lines += doubt_lines(
