@@ -6,6 +6,7 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
@@ -450,3 +451,41 @@ def test_a_turn_that_waits_is_not_due():
             raise RunSuspended("later", cause="approval")
         assert run.terminal is None
         assert list(due_turns(ledger.ports)) == []
+
+
+# ---- every run has one ----------------------------------------------------------------------------------------------
+
+
+def test_a_childs_turn_names_its_parents(world):
+    ledger = keeper(world)
+
+    @counterfoil.agent("researcher")
+    def research(run):
+        run.finish(run.message)
+
+    with ledger.run("writer", conversation="case", message="m") as run:
+        child = run.spawn("researcher", "cost")
+        run.finish(run.wait(child))
+    turn = ledger.turn(child.run_id)
+    assert f"parent={turn_of_run(run.id)}" in turn.events[0].summary
+    ledger.keep_turns()
+    assert ledger.turn(child.run_id).checked
+    assert {info.agent_id for info in ledger.turns()} == {"writer", "researcher"}
+
+
+def test_a_run_that_a_schedule_began_has_a_turn(world):
+    ledger = keeper(world)
+
+    @counterfoil.agent("reporter")
+    def report(run):
+        run.finish("reported")
+
+    at = datetime.fromtimestamp(world.clock.now_ms() / 1000 + 60, UTC)
+    ledger.schedule("reporter", conversation="reports", message="report", at=at)
+    world.clock.advance(61_000)
+    worker = ledger.worker()
+    while worker.look():
+        pass
+    (info,) = ledger.turns(session="reports")
+    turn = ledger.turn(info.turn_id)
+    assert (info.agent_id, info.status, turn.checked) == ("reporter", "completed", True)
