@@ -29,6 +29,7 @@ from counterfoil.flow.event import Event
 from counterfoil.flow.requests import Events, Flow
 from counterfoil.replay.difference import DIFFERED_TYPES, RunDifference, difference
 from counterfoil.replay.original import ORIGINAL_TYPES, Original
+from counterfoil.replay.recorded import check_no_loop
 from counterfoil.replay.rehearsal import Rehearsal, RehearsalRun, Steps, Understudy
 from counterfoil.runtime.agents import Agent, find_agent
 from counterfoil.runtime.block import RunHost
@@ -71,6 +72,7 @@ class Rehearsing(Requesting):
         if steps not in ("run", "block"):
             raise InvalidForm('steps is "run" or "block"', argument="steps")
         row, agent = self._ended(run_id)
+        check_no_loop(agent)
         stream_id = str(row["stream_id"])
         events = self._events_of(row, ORIGINAL_TYPES)
         ruling = policy or agent.policy or self.policy

@@ -9,7 +9,7 @@ from counterfoil.flow.event import Event
 from counterfoil.flow.requests import Events, Flow, Read
 from counterfoil.journal.fold import json_hash
 from counterfoil.replay.asked import ASKED_TYPES, asked_of
-from counterfoil.replay.recorded import NoChildren, ReplayRun, RunReplay, Way, replay_run
+from counterfoil.replay.recorded import NoChildren, ReplayRun, RunReplay, Way, check_no_loop, replay_run
 from counterfoil.runtime.agents import find_agent
 from counterfoil.runtime.block import RunHost
 from counterfoil.runtime.children.spawn import Nursery
@@ -42,6 +42,7 @@ class Replaying(Handle):
                 run_id=run_id,
                 agent=name,
             )
+        check_no_loop(agent)
         spec = make_spec(agent.name, agent_version=agent.version, run_id=run_id)
         # The record has the children that there are: nobody is asked to carry one out.
         nursery = Nursery(NoChildren(), 0)

@@ -14,6 +14,7 @@ from counterfoil.core.values import to_json
 from counterfoil.errors import (
     AccessError,
     Divergence,
+    InputError,
     IntegrityError,
     InternalError,
     RunCancelled,
@@ -138,6 +139,20 @@ class ReplayRun(Run):
         """Note what the code finishes with; the record stays as it is."""
         super().finish(output, terminal=terminal)
         self.given = terminal, to_json(output, "output")
+
+
+def check_no_loop(agent: Agent) -> None:
+    """Refuse to run an async agent from inside an event loop: it gets one of its own."""
+    if not agent.asynchronous:
+        return
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise InputError(
+        f"agent {agent.name} is async and cannot be run again from inside an event loop",
+        hint="await asyncio.to_thread(ledger.replay, run_id), or ledger.rehearse",
+    )
 
 
 def replay_run(run: ReplayRun, agent: Agent, recorded: Way) -> RunReplay:

@@ -13,6 +13,7 @@ from counterfoil.errors import (
     AgentNotFound,
     ContentUnavailable,
     EffectBlocked,
+    InputError,
     InvalidForm,
     PolicyDenied,
     RehearsalOnly,
@@ -568,6 +569,21 @@ def test_what_cannot_be_rehearsed_is_said():
         shop.ledger.rehearse(run_id)
     with pytest.raises(RunNotFound):
         shop.world.worker("elsewhere").rehearse(run_id)
+
+
+def test_an_async_agent_is_not_run_again_from_inside_an_event_loop():
+    shop = Shop(asynchronous=True)
+    run_id = shop.run()
+    before = len(shop.ledger.conversations())
+
+    async def inside():
+        for again in (shop.ledger.replay, shop.ledger.rehearse):
+            with pytest.raises(InputError, match="event loop"):
+                again(run_id)
+        return await asyncio.to_thread(shop.ledger.replay, run_id)
+
+    assert asyncio.run(inside()).same
+    assert len(shop.ledger.conversations()) == before
 
 
 def test_where_the_input_is_gone_nothing_is_rehearsed():
