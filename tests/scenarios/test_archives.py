@@ -5,15 +5,18 @@ from __future__ import annotations
 import pytest
 
 import counterfoil
+from counterfoil.access import RoleAuthorizer
 from counterfoil.archive import hpke
 from counterfoil.client.archiving import KeysBy
 from counterfoil.errors import (
+    AccessRefused,
     ArchiveInvalid,
     ArchiveRefused,
     InvalidForm,
     KeyMissing,
     KeyWithheld,
     StreamExists,
+    UnknownEventType,
 )
 from counterfoil.store.rows import Put
 from tests.archives import converse, erase_key, erase_part, files, holdings, verified
@@ -319,3 +322,50 @@ def test_a_wrong_passphrase_or_key_takes_nothing_in(tmp_path):
             with pytest.raises(KeyWithheld):
                 target.import_archive(tmp_path / "a", **how)
         assert holdings(target) == before
+
+
+# ---- S22, one unknown event hides a whole conversation ---------------------------------------------------------------
+
+
+def test_events_of_a_plug_in_that_is_gone_travel_and_verify_like_any_other(tmp_path, place):
+    by, how = KeysBy(passphrase="p"), {"passphrase": lambda: "p"}
+    with source(tmp_path) as origin:
+        origin.declare("x.canvas.drawn", 3, {"shape": "label"})
+        origin.declare("x.canvas.cleared", 3, {}, ignorable=True)
+        with origin.run("support", conversation="case-8472") as run:
+            run.record("x.canvas.drawn", {"shape": "circle", "at": 1}, version=3)
+            run.record("x.canvas.cleared", {"why": "done"}, version=3)
+        stream_id = origin.stream_of("case-8472")
+    # A build without the plug-in exports, and another without it takes in.
+    with source(tmp_path) as origin:
+        out = origin.export_archive([stream_id], tmp_path / "a", keys=by)
+        assert out.faults == []
+    with counterfoil.open(place, artifacts=tmp_path / "objects") as target:
+        target.import_archive(tmp_path / "a", **how)
+        assert [info.stream_id for info in target.conversations()] == [stream_id]
+        drawn = next(event for event in target.events("case-8472") if event.type == "x.canvas.drawn")
+        assert (drawn.data, drawn.content_or_none()) == ({"shape": "circle"}, {"at": 1})
+        assert verified(target).exit_code == 0
+        with pytest.raises(UnknownEventType, match=r"x\.canvas\.drawn"):
+            list(target.interpret("case-8472"))
+        assert target.export_archive([stream_id], tmp_path / "b").sha256 == out.sha256
+
+
+# ---- access ----------------------------------------------------------------------------------------------------------
+
+
+def test_an_export_is_decided_and_recorded_before_anything_is_written(tmp_path):
+    people = RoleAuthorizer({"ann": ["security"], "bob": ["auditor"]})
+    with counterfoil.open(tmp_path / "source", authorizer=people) as origin:
+        stream_id = converse(origin)
+        why = {"purpose": "complaint"}
+        for actor, by in ((None, None), ("bob", KeysBy(passphrase="p")), ("eve", None)):
+            with pytest.raises(AccessRefused):
+                origin.export_archive([stream_id], tmp_path / "a", actor=actor, keys=by, **why)
+            assert not (tmp_path / "a").exists()
+        # Without keys no content goes out that anybody could read.
+        origin.export_archive([stream_id], tmp_path / "a", actor="bob", **why)
+        origin.export_archive([stream_id], tmp_path / "b", actor="ann", keys=KeysBy(passphrase="p"), **why)
+        told = [(line.action, line.by, line.allowed) for line in origin.access.decisions()]
+        exports = [line[1:] for line in told if line[0] == "export"]
+        assert exports == [("bob", False), ("eve", False), ("bob", True), ("ann", True)]

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import sqlite3
+import subprocess
+import sys
+import time
+
 import pytest
 
 import counterfoil
 from counterfoil.client import copying
 from counterfoil.client.copying import copy_ledger
-from counterfoil.errors import ChainBroken, CopyUnfinished, InvalidForm, LedgerMoved
+from counterfoil.errors import ChainBroken, CopyUnfinished, CounterfoilError, InvalidForm, LedgerMoved
 from tests.archives import converse, verified
 from tests.scenarios.conftest import ON_SERVER, lies
 
@@ -146,8 +151,6 @@ def test_a_place_that_holds_something_is_no_target(origin, tmp_path):
 
 
 def test_a_damaged_ledger_is_not_retired(origin, tmp_path):
-    import sqlite3
-
     raw = sqlite3.connect(origin / "ledger.db")
     for (name,) in raw.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
         raw.execute(f"DROP TRIGGER {name}")
@@ -160,3 +163,30 @@ def test_a_damaged_ledger_is_not_retired(origin, tmp_path):
         copy_ledger(origin, tmp_path / "copy")
     with counterfoil.open(origin) as ledger:
         assert not ledger.read_only
+
+
+def test_killed_for_good_it_is_run_again_and_loses_nothing(origin, tmp_path):
+    place = tmp_path / "copy"
+    script = "import sys; from counterfoil.client.copying import copy_ledger; copy_ledger(*sys.argv[1:])"
+    with counterfoil.open(origin) as ledger:
+        before = contents(ledger)
+    for looked_at in ("ledger.db", "keys.db", "artifacts"):
+        process = subprocess.Popen([sys.executable, "-c", script, str(origin), str(place)])
+        while process.poll() is None and not (place / looked_at).exists():
+            time.sleep(0.001)  # sleeps because another process is watched, which gives no signal
+        process.kill()
+        process.wait()
+    if CopyUnfinished is type(refusal_of(place)):
+        copy_ledger(origin, place)
+    with counterfoil.open(place) as copy:
+        assert contents(copy) == before
+        assert (verified(copy).exit_code, copy.read_only) == (0, False)
+
+
+def refusal_of(place):
+    with counterfoil.open(place) as ledger:
+        try:
+            ledger.check_writable()
+        except CounterfoilError as error:
+            return error
+    return None

@@ -54,6 +54,7 @@ BENCHMARKS: Final = (
     Benchmark("processes", "8 processes on one stream", "processes.eight_processes"),
     Benchmark("resume", "a run with 10,000 completed steps, from process start", "resume.resumed"),
     Benchmark("large", "a conversation of 250 MB, in bounded memory", "large.large_conversation", named=True),
+    Benchmark("archive", "250 MB exported, imported, backed up and copied", "archive.travelling", named=True),
     Benchmark("artifact", "200 MB streamed in and out", "large.large_artifact", named=True),
     Benchmark("pages", "lists and pages of a ledger of 1,000,000 events", "pages.pages", named=True),
     Benchmark("journal", "turns with the journal off, queued and synchronous", "journal.turn_journal"),

@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from counterfoil.abc.authorizer import Actor
 from counterfoil.archive.events import Keys, archive_fields
-from counterfoil.client.handle import Handle
+from counterfoil.client.access import Accessing
+from counterfoil.core.event_types import CLASSES
 from counterfoil.core.several import several
-from counterfoil.errors import InvalidForm, KeyMissing, KeyWithheld
+from counterfoil.errors import AccessRefused, InvalidForm, KeyMissing, KeyWithheld
 
 if TYPE_CHECKING:
     from counterfoil.archive.package import Lock, PackedKey
@@ -41,7 +43,7 @@ class KeysBy:
         return words[given.index(True)]
 
 
-class Archiving(Handle):
+class Archiving(Accessing):
     """Conversations that leave for an archive, and come in from one."""
 
     def export_archive(
@@ -50,6 +52,8 @@ class Archiving(Handle):
         to: str | Path,
         *,
         keys: KeysBy | None = None,
+        actor: str | Actor | None = None,
+        purpose: str | None = None,
         other_party: str | None = None,
         progress: Progress | None = None,
     ) -> Exported:
@@ -58,6 +62,9 @@ class Archiving(Handle):
         One consistent view, in bounded memory, whatever others write meanwhile. Content goes out as it is stored;
         ``keys`` puts the keys that open it into a package beside the archive (``TO.keys.json``). What is damaged goes
         out as it is and is named in the result. ``archive.exported`` is recorded before the archive gets its name.
+        ``actor`` and ``purpose`` say who exports and what for: the authorizer is asked for each conversation, on record,
+        before anything is written; with keys for content of every class. Where the ledger has an authorizer of its own
+        they are demanded. Raises AccessRefused.
         Raises ``StreamNotFound``, ``InvalidForm`` where something is at ``to`` already, and the StoreErrors of a disk.
         """
         from counterfoil.archive.package import SUFFIX, pack
@@ -71,6 +78,7 @@ class Archiving(Handle):
         if not stream_ids:
             raise InvalidForm("an export names a conversation", argument="conversations")
         word: Keys = "none" if keys is None else keys.word
+        self._ask(stream_ids, actor, purpose, keyless=keys is None)
         with written(target) as sink, self.store.snapshot() as reader:
             done = export(reader, stream_ids, sink, self._parts.artifacts, self.registry, progress)
             if keys is None:
@@ -117,6 +125,22 @@ class Archiving(Handle):
         return taking.take(source, other_party, progress)
 
     # ---- inside ----
+
+    def _ask(
+        self, stream_ids: Sequence[str], actor: str | Actor | None, purpose: str | None, *, keyless: bool
+    ) -> None:
+        """An export is a decision of access for each conversation; durable before anything goes out."""
+        if actor is None:
+            if self.authorizer is not None:
+                raise AccessRefused(
+                    "this ledger asks who exports, and what for",
+                    hint="give actor and purpose; on the command line --as NAME --purpose TEXT",
+                    rule="access-required",
+                )
+            return
+        access, klass = self.access, None if keyless else CLASSES[-1]
+        for stream_id in stream_ids:
+            access.decide(access.request("export", actor, purpose or "", stream_id=stream_id, klass=klass))
 
     def _record_export(self, done: Exported, word: Keys, other_party: str | None) -> None:
         content = {} if other_party is None else {"other_party": other_party}

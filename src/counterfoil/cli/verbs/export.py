@@ -22,6 +22,8 @@ KINDS = ("passphrase", "recipient", "epoch")
 @click.option("--passphrase-file", metavar="FILE", help="The passphrase; asked for without it.")
 @click.option("--recipient", metavar="KEY|FILE", help="The public key of whom the keys are for.")
 @click.option("--for", "other_party", metavar="NAME", help="Who gets it; kept with the record of the export.")
+@click.option("--as", "actor", metavar="NAME", help="Who exports: the decision is recorded first.")
+@click.option("--purpose", metavar="TEXT", help="What for; goes with --as.")
 @face_options(ledger=True)
 @pass_face
 def command(
@@ -32,17 +34,28 @@ def command(
     passphrase_file: str | None,
     recipient: str | None,
     other_party: str | None,
+    actor: str | None,
+    purpose: str | None,
 ) -> None:
     """Write CONVERSATION..., by name or stream id, into an archive that `counterfoil import` takes in byte for byte.
 
     Content goes out as it is stored, encrypted. With --keys what opens it goes into TO.keys.json: sealed under a
     passphrase, for a recipient (`counterfoil keys recipient` makes a pair), or under the current epoch, for backups.
     """
+    if (actor is None) is not (purpose is None):
+        raise click.UsageError("--as and --purpose are given together")
+    face.demand(actor)
     keys = _keys(kind, passphrase_file, recipient)
     with face.open(write=True) as ledger:
         with face.progress("exporting", "events") as progress:
             done = ledger.export_archive(
-                conversations, target, keys=keys, other_party=other_party, progress=progress.at
+                conversations,
+                target,
+                keys=keys,
+                actor=actor,
+                purpose=purpose,
+                other_party=other_party,
+                progress=progress.at,
             )
         if face.as_json:
             face.give({**done.to_json(), "to": target, "keys": kind or "none"})
