@@ -210,25 +210,14 @@ def _baseline(fact: Fact, index: Index) -> Iterator[RowChange]:
 
 
 def _old_run(fact: Fact, run: Mapping[str, Any]) -> Put:
-    row: dict[str, CellSource] = {
-        "run_id": run["run_id"],
-        "tenant": fact.tenant,
-        "stream_id": fact.stream_id,
-        "admission_id": run.get("admission_id"),
-        "agent": run["agent"],
-        "agent_version": None,
+    row = _run_row(fact, run["run_id"], run.get("admission_id"), run["agent"], None, run["token"])
+    ended: dict[str, CellSource] = {
         "state": is_.FINISHED,
         "terminal": run["terminal"],
-        "token": run["token"],
-        "started_sequence": fact.sequence,
         "started_at_ms": run["started_at_ms"],
         "changed_at_ms": run["changed_at_ms"],
-        "steps": 0,
-        "calls": 0,
-        "input_tokens": 0,
-        "output_tokens": 0,
     }
-    return Put(RUNS, row)
+    return Put(RUNS, row | ended)
 
 
 def _old_admission(fact: Fact, index: Index, admission: Mapping[str, Any]) -> Iterator[RowChange]:
@@ -325,23 +314,9 @@ def _moved(fact: Fact, state: str) -> Patch:
 def _started(fact: Fact) -> list[RowChange]:
     data = fact.data
     admission_id = data.get("admission_id")
-    row: dict[str, CellSource] = {
-        "run_id": fact.run_id,
-        "tenant": fact.tenant,
-        "stream_id": fact.stream_id,
-        "admission_id": admission_id,
-        "agent": data["agent"],
-        "agent_version": data.get("agent_version"),
-        "state": is_.RUNNING,
-        "token": data["fencing_token"],
-        "started_sequence": fact.sequence,
-        "started_at_ms": fact.recorded_at_ms,
-        "changed_at_ms": fact.recorded_at_ms,
-        "steps": 0,
-        "calls": 0,
-        "input_tokens": 0,
-        "output_tokens": 0,
-    }
+    assert fact.run_id is not None, "a run that starts has an id"
+    agent_version = data.get("agent_version")
+    row = _run_row(fact, fact.run_id, admission_id, data["agent"], agent_version, data["fencing_token"])
     changes: list[RowChange] = [Put(RUNS, row)]
     if admission_id is not None:
         started: dict[str, CellSource] = {
@@ -352,6 +327,29 @@ def _started(fact: Fact) -> list[RowChange]:
         }
         changes.append(Patch(ADMISSIONS, (admission_id,), started))
     return changes
+
+
+def _run_row(
+    fact: Fact, run_id: str, admission_id: str | None, agent: str, agent_version: str | None, token: int
+) -> dict[str, CellSource]:
+    """The row of a run that has just begun."""
+    return {
+        "run_id": run_id,
+        "tenant": fact.tenant,
+        "stream_id": fact.stream_id,
+        "admission_id": admission_id,
+        "agent": agent,
+        "agent_version": agent_version,
+        "state": is_.RUNNING,
+        "token": token,
+        "started_sequence": fact.sequence,
+        "started_at_ms": fact.recorded_at_ms,
+        "changed_at_ms": fact.recorded_at_ms,
+        "steps": 0,
+        "calls": 0,
+        "input_tokens": 0,
+        "output_tokens": 0,
+    }
 
 
 def _run_changed(fact: Fact) -> list[RowChange]:
