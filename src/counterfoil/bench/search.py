@@ -41,6 +41,8 @@ def answers(scale: Scale, directory: Path) -> list[Figure]:
         index.take(Batch(cursor, after, True, events))
         cursor = after
     each_us = (time.process_time() - began) / count * 1e6
+    for text in _texts(count, random.Random(8)):  # noqa: S311 - texts to warm up with
+        _took(index, text, None)
     words = random.Random(7)  # noqa: S311 - texts to measure with
     asked = list(_texts(count, words))
     streams = [f"str_{words.randrange(max(1, count // STREAM_EVENTS))}" for _ in asked]
