@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from counterfoil.access import RoleAuthorizer
 from counterfoil.artifacts import Artifact, keep
-from counterfoil.effects import by_repeating, effect
+from counterfoil.effects import by_key, by_repeating, effect
 from counterfoil.evidence.verify import verify
 from counterfoil.testing import crash
 
@@ -59,6 +60,52 @@ class FiledByTasks(Filed):
             text = await run.astep("large", lambda: LARGE)
             run.finish({"copied": copied, "length": len(text)})
         return run.output
+
+
+class LargeInputs(crash.Scenario):
+    """A large message is admitted, a tool is called with large arguments once, under an authorizer that is asked."""
+
+    def prepare(self, world):
+        self.sent = []
+
+        @effect(
+            "letter.send",
+            version="1",
+            touches={"messages"},
+            doubt=by_key(),
+            key=lambda to, **_: f"letter:{to}",
+        )
+        def send(to: str, text: str, *, idempotency_key: str = ""):
+            self.sent.append((idempotency_key, len(text)))
+            return "sent"
+
+        self.send = send
+
+    def work(self, ledger):
+        ledger.authorizer = RoleAuthorizer({"ann": ["auditor"]})
+        with ledger.run("agent", conversation="case", message=LARGE, dedupe="m1", principal="ann") as run:
+            run.finish(self.send(to="ann", text=run.message))
+        return run.output
+
+    def check(self, world, ledger):
+        # The provider tells the same key apart, so that what was in doubt may be sent again.
+        assert set(self.sent) == {("letter:ann", len(LARGE))}
+        ledger.authorizer = RoleAuthorizer({"ann": ["auditor"]})
+        with ledger.reading("case", actor="ann", purpose="a look") as reader:
+            events = {event.type: event for event in reader.events()}
+            assert events["admission.accepted"].content["message"] == LARGE
+            assert events["effect.intended"].content["arguments"] == {"to": "ann", "text": LARGE}
+            told = [event.data for event in reader.events(types=["artifact.spilled"])]
+        assert {data.get("permission") for data in told} <= {None, "letter.send"}
+        assert {data["principal"] for data in told if "permission" in data} == {told[-1]["principal"]}
+        report = verify(
+            ledger.store, ledger.keyring, artifacts=ledger.artifacts.store, registry=ledger.registry
+        )
+        assert (report.exit_code, report.kinds) == (0, {})
+
+
+def test_wherever_it_stops_large_inputs_are_recorded_once_and_can_be_read():
+    assert crash.run_matrix(LargeInputs).points
 
 
 @pytest.mark.parametrize("scenario", [Filed, FiledByTasks])
