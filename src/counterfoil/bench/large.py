@@ -99,8 +99,10 @@ def _list(place: str, steps: int, _size: int) -> None:
 
 def _tail(place: str, _steps: int, _size: int) -> None:
     with counterfoil.open(place, read_only=True) as ledger:
-        last = list(ledger.tail("bench", after=0, follow=False))[-1]
-        assert last.sequence > 0
+        last = 0
+        for event in ledger.tail("bench", after=0, follow=False):
+            assert event.sequence == last + 1
+            last = event.sequence
 
 
 def _resume(place: str, steps: int, size: int) -> None:
