@@ -10,7 +10,9 @@ import pytest
 
 import counterfoil
 from counterfoil.projections import Projection, registry
+from counterfoil.runtime.agents import own_agents
 from tests.command import Shell, refunded
+from tests.running import LEASE_MS, vanish
 
 HOSTILE = "\x1b[31mJane\u202e Doe\x00"
 
@@ -148,3 +150,32 @@ def test_effects_and_reviews_are_as_they_stood(tmp_path):
 
 def test_a_sequence_that_is_not_there_is_bad_input(shell):
     assert shell("show", "case-1", "--at", "999").code == 65
+
+
+# ---- workers -------------------------------------------------------------------------------------------------------
+
+AGENT = """
+
+import counterfoil
+
+
+@counterfoil.agent("teller")
+def teller(run):
+    run.record("x.noted", {"said": run.message})
+    run.finish()
+"""
+
+
+def test_a_worker_keeps_what_its_application_declares_at_import(tmp_path, app):
+    source = tmp_path / f"{app}.py"
+    source.write_text(source.read_text() + AGENT)
+    shell = Shell(tmp_path)
+    with counterfoil.open(shell.place, clock=shell.clock) as ledger:
+        run = ledger.run("teller", conversation="case-9", message="hello", dedupe="m")
+        vanish(run)
+    shell.clock.advance(LEASE_MS + 1)
+    with own_agents():
+        assert shell("worker", "--once", "--app", app).code == 0
+    rows = shell("projections", "ls", "case-9", "--json").lines
+    assert {row["projection"]: row["lag"] for row in rows} == {"notes": 1}
+    assert shell("projections", "show", "notes", "case-9", "--app", app, "--json").json["state"] == ["hello"]

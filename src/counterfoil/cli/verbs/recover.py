@@ -16,6 +16,7 @@ from counterfoil.cli.shapes import child_report_json, effect_report_json, row_js
 from counterfoil.cli.verbs.worker import EVERY, serve
 from counterfoil.core.ids import is_id
 from counterfoil.errors import StreamNotFound
+from counterfoil.projections.registry import declare_all
 from counterfoil.runtime.recover import RecoveryReport
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ def command(face: Face, only: tuple[str, ...], app: str | None, watch: bool, eve
     if watch:
         return serve(face, loaded, every_s=every_s, once=False, enter=False)
     with face.open(write=True) as ledger:
+        declare_all(ledger)
         report = ledger.recover(only=[_id(ledger, name) for name in only] or None)
         if face.as_json:
             face.give(_json(report, loaded))

@@ -10,6 +10,7 @@ from counterfoil.cli.face import Face
 from counterfoil.cli.naming import named_object, named_policy
 from counterfoil.cli.options import face_options, pass_face, reading_options
 from counterfoil.cli.render.rehearsed import rehearsal_json, rehearsal_lines
+from counterfoil.projections.registry import declare_all
 
 
 @click.command(name="rehearse", short_help="Run a run again with another model or policy.")
@@ -42,6 +43,7 @@ def command(
     asked = None if model is None else named_object(face, model, "--model")
     ruling = None if policy is None else named_policy(face, policy)
     with face.open(write=True) as ledger:
+        declare_all(ledger)
         # What is compared is shown, and the code is given what the record holds.
         face.begin(ledger)
         done = ledger.rehearse(run_id, model=asked, policy=ruling, steps="block" if block_steps else "run")

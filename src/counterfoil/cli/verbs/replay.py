@@ -11,6 +11,7 @@ from counterfoil.cli.exits import Exit
 from counterfoil.cli.face import Face
 from counterfoil.cli.options import face_options, pass_face
 from counterfoil.cli.render.replayed import replay_lines
+from counterfoil.projections.registry import declare_all
 
 
 @click.command(name="replay", short_help="Run a run's code again on its record.")
@@ -27,6 +28,7 @@ def command(face: Face, run_id: str, app: str | None) -> int:
     """
     apps.load(face, app)
     with face.open() as ledger:
+        declare_all(ledger)
         done = ledger.replay(run_id)
     if face.as_json:
         face.give({"same": done.same, **dataclasses.asdict(done)})

@@ -17,6 +17,7 @@ from counterfoil.cli.render.worked import happened_lines, working_lines
 from counterfoil.cli.shapes import child_report_json, effect_report_json
 from counterfoil.cli.signals import told_to_stop
 from counterfoil.effects.registry import tools
+from counterfoil.projections.registry import declare_all
 from counterfoil.runtime.agents import agents
 from counterfoil.runtime.children.recover import ChildReport
 from counterfoil.runtime.recover import EffectReport
@@ -55,6 +56,7 @@ def command(face: Face, app: str | None, every_s: float, once: bool) -> int:
 def serve(face: Face, app: str | None, *, every_s: float, once: bool, enter: bool) -> int:
     """Work on the ledger of this command until told to stop, and tell each thing as it happens."""
     with face.open(write=True) as ledger:
+        declare_all(ledger)
         option = ledger_option(face)
 
         def tell(happened: Happening) -> None:
