@@ -29,17 +29,26 @@ class Asking:
         tools: Sequence[Any] = (),
         purpose: str = "primary",
         retry: Retry | Sequence[Retry] | None = None,
+        sent: bytes | None = None,
         **parameters: Any,
     ) -> Response:
         """Ask a model: the exact request is recorded before, the response after; a resumed run gets the recorded one.
 
         ``model`` is called with a :class:`counterfoil.Request` and returns a :class:`counterfoil.Response`, text or
         a dict, or an iterator of chunks, which is read to its end. ``parameters`` are part of the request; ``retry`` says
-        which failures are tried again (:class:`counterfoil.effects.Retry`; by default the model's own ``retry``). Raises
+        which failures are tried again (:class:`counterfoil.effects.Retry`; by default the model's own ``retry``). ``sent`` is the request as a client of
+        yours encodes it, where that is not the canonical JSON that is recorded otherwise. Raises
         ``ModelFailed`` when the model raises.
         """
         asked = question(
-            model, messages, name=name, tools=tools, purpose=purpose, parameters=parameters, retry=retry
+            model,
+            messages,
+            name=name,
+            tools=tools,
+            purpose=purpose,
+            parameters=parameters,
+            retry=retry,
+            sent=sent,
         )
         return self._drive(ask_flow(self._open_scope(), asked))
 
@@ -52,11 +61,19 @@ class Asking:
         tools: Sequence[Any] = (),
         purpose: str = "primary",
         retry: Retry | Sequence[Retry] | None = None,
+        sent: bytes | None = None,
         **parameters: Any,
     ) -> Response:
         """As :meth:`ask`, for tasks; a sync model is called in a thread."""
         asked = question(
-            model, messages, name=name, tools=tools, purpose=purpose, parameters=parameters, retry=retry
+            model,
+            messages,
+            name=name,
+            tools=tools,
+            purpose=purpose,
+            parameters=parameters,
+            retry=retry,
+            sent=sent,
         )
         return await self._adrive(ask_flow(self._open_scope(), asked))
 
@@ -69,6 +86,7 @@ class Asking:
         tools: Sequence[Any] = (),
         purpose: str = "primary",
         retry: Retry | Sequence[Retry] | None = None,
+        sent: bytes | None = None,
         **parameters: Any,
     ) -> Stream:
         """As :meth:`ask` for a model that returns an iterator: each chunk is handed on as it comes.
@@ -78,7 +96,14 @@ class Asking:
         resumed run gets the recorded chunks. Leave the stream by ``with``, or read it to its end.
         """
         asked = question(
-            model, messages, name=name, tools=tools, purpose=purpose, parameters=parameters, retry=retry
+            model,
+            messages,
+            name=name,
+            tools=tools,
+            purpose=purpose,
+            parameters=parameters,
+            retry=retry,
+            sent=sent,
         )
         return Stream(self._open_scope(), asked, self._drive)
 
@@ -91,11 +116,19 @@ class Asking:
         tools: Sequence[Any] = (),
         purpose: str = "primary",
         retry: Retry | Sequence[Retry] | None = None,
+        sent: bytes | None = None,
         **parameters: Any,
     ) -> AsyncStream:
         """As :meth:`stream`, for tasks: the model returns an async iterator, or a sync one, which is read in a thread."""
         asked = question(
-            model, messages, name=name, tools=tools, purpose=purpose, parameters=parameters, retry=retry
+            model,
+            messages,
+            name=name,
+            tools=tools,
+            purpose=purpose,
+            parameters=parameters,
+            retry=retry,
+            sent=sent,
         )
         return AsyncStream(self._open_scope(), asked, self._adrive)
 

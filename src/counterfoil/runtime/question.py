@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from hashlib import sha256
 from typing import Any
 
 from counterfoil.core.context import Cut
+from counterfoil.core.cutting import cut_json
 from counterfoil.effects.retry import Retry
 from counterfoil.errors import InvalidForm
 from counterfoil.runtime.model import PURPOSES, Model, request_body
@@ -41,6 +43,7 @@ def question(
     purpose: str,
     parameters: Mapping[str, Any],
     retry: Retry | Sequence[Retry] | None = None,
+    sent: bytes | None = None,
 ) -> Question:
     """Check what was asked. Raises an InputError naming the path; nothing is written."""
     if purpose not in PURPOSES:
@@ -59,9 +62,28 @@ def question(
     called = name or _name_of(model)
     policies = model_policies(getattr(model, "retry", None) if retry is None else retry)
     cut, told = request_body(called, spoken, list(tools), parameters)
+    if sent is not None:
+        cut, told = _as_sent(sent, told)
     provider = _provider_of(model)
     whole, given = cut.whole(), dict(parameters)
     return Question(model, called, provider, purpose, cut, whole, told, spoken, tuple(tools), given, policies)
+
+
+def _as_sent(sent: Any, told: bytes) -> tuple[Cut, bytes]:
+    """The bytes that the caller will send in place of ours, and what tells them from every other request."""
+    if type(sent) is not bytes:
+        raise InvalidForm(
+            f"sent is the bytes of the request as they go out, not {type(sent).__name__}", argument="sent"
+        )
+    try:
+        sent.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidForm(
+            f"a request is UTF-8; byte {error.start} is not",
+            hint="keep it with run.artifact and put the handle into the messages",
+            argument="sent",
+        ) from None
+    return cut_json(sent), told + sha256(sent).digest()
 
 
 def _name_of(model: Model) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 
 import pytest
 
 from counterfoil.core.limits import SPILL_BYTES
-from counterfoil.errors import ContentDamaged, NotFoundError
+from counterfoil.errors import ContentDamaged, InvalidForm, NotFoundError
 from counterfoil.flow.drive import drive
 from counterfoil.runtime.trees import Tree, last_tip
 from tests.running import ScriptedModel, facts, vanish
@@ -233,3 +234,26 @@ def test_a_tree_keeps_hashes_and_no_key(ledger):
         known = drive(run._open_scope().part(Tree).caught_up(), ledger.ports)
     assert len(known.nodes) == 2
     assert not hasattr(known.nodes, "_material")
+
+
+def test_bytes_that_a_client_has_encoded_are_recorded_as_they_are_sent_and_still_at_linear_size(ledger):
+    model, history = Echo(), []
+    with ledger.run("a", conversation="c", dedupe="1") as run:
+        for turn in range(20):
+            history.append({"role": "user", "content": f"question {turn} é"})
+            sent = json.dumps({"model": "m", "messages": history, "stream": False}, indent=1).encode()
+            run.ask(model, history, sent=sent)
+            assert model.sent[-1] == sent
+    assert rebuilt(ledger) == model.sent
+    assert len(brought(ledger)) == len(set(brought(ledger))) == 20
+    with ledger.run("a", conversation="c", dedupe="1") as again:
+        first = json.dumps({"model": "m", "messages": history[:1], "stream": False}, indent=1).encode()
+        assert again.ask(model, history[:1], sent=first).text == "ok"
+    assert len(model.sent) == 20
+
+
+@pytest.mark.parametrize("sent", ["text", b"\xff\xfe"], ids=["text", "no UTF-8"])
+def test_what_cannot_be_recorded_as_sent_is_refused_before_anything_is_written(ledger, sent):
+    with ledger.run("a", conversation="c") as run, pytest.raises(InvalidForm):
+        run.ask(Echo(), "q", sent=sent)
+    assert not facts(ledger, "c", "step.started")
