@@ -21,7 +21,7 @@ from counterfoil.runtime.question import Question
 from counterfoil.runtime.recording import draft, error_label, record, shown_name
 from counterfoil.runtime.resume import Record
 from counterfoil.runtime.step import Attempt, finish
-from counterfoil.runtime.trees import responded
+from counterfoil.runtime.trees import Tree
 from counterfoil.runtime.tries import decided, decision, is_passing, status_of
 
 FROM_OUTSIDE: Final = (asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit)
@@ -67,7 +67,7 @@ def answered(scope: RunScope, sent: Sent, response: Response) -> Flow[Response |
     except InputError as refused:
         return (yield from failed(scope, sent, refused, unusable=True))
     scope.part(Record).count(said.type, said.data)
-    yield from responded(scope, event.event_id, response.text)
+    scope.part(Tree).responded(event.event_id, response.text)
     return response
 
 

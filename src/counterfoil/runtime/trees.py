@@ -46,7 +46,6 @@ class Known:
         self.seen: int = 0
         self.tip: bytes | None = None
         self.busy: bool = False
-        self.said: deque[SaidText] = deque(maxlen=SAID_MAX)
         self.lock: threading.Lock = threading.Lock()
 
     def take_in(self, event: Event, tree: ContextTree) -> None:
@@ -66,12 +65,6 @@ class Known:
                 tree.add(branch)
             self.tip = exact.tip
             self.seen = max(self.seen, *last)
-
-    def responded(self, event_id: str, text: str) -> None:
-        """A response is durable: the next requests will repeat its text, as what the assistant said."""
-        if SAID_BYTES_MIN <= len(text) <= SAID_CHARACTERS_MAX:
-            # The newest first: that is what the next request repeats.
-            self.said.appendleft(SaidText(event_id, encode(text)))
 
     def enter(self) -> bool:
         """Begin to record what is new, one request at a time; False where another is under way."""
@@ -114,6 +107,14 @@ class Tree:
         self._scope = scope
         self._trees = Trees()
         self._known: Known | None = None
+        # Here and not with what the handle knows: texts are let go of when the run is left (FORMAT 11).
+        self._said: deque[SaidText] = deque(maxlen=SAID_MAX)
+
+    def responded(self, event_id: str, text: str) -> None:
+        """A response is durable: the next requests will repeat its text, as what the assistant said."""
+        if SAID_BYTES_MIN <= len(text) <= SAID_CHARACTERS_MAX:
+            # The newest first: that is what the next request repeats.
+            self._said.appendleft(SaidText(event_id, encode(text)))
 
     def share(self, trees: Trees) -> None:
         """Go on with what the handle knows already."""
@@ -148,13 +149,13 @@ class Tree:
         Siblings that bring something take turns, so that a body they share is written once.
         """
         known = yield from self.caught_up()
-        as_of, exact = known.seen, self._tree(known).exact(cut, tuple(known.said))
+        as_of, exact = known.seen, self._tree(known).exact(cut, tuple(self._said))
         mine = False
         try:
             if exact.branches:
                 mine = yield from _turn(known)
                 if known.seen != as_of:
-                    exact = self._tree(known).exact(cut, tuple(known.said))
+                    exact = self._tree(known).exact(cut, tuple(self._said))
             receipt = yield from record(self._scope, *drafts(exact))
             known.recorded(exact, self._tree(known), receipt, self._scope.stream_id)
         finally:
@@ -170,12 +171,6 @@ def _turn(known: Known) -> Flow[bool]:
             return True
         yield Wait(TURN_S, polling=True)
     return False
-
-
-def responded(scope: RunScope, event_id: str, text: str) -> Flow[None]:
-    """Tell the tree of a durable response of this run."""
-    known = yield from scope.part(Tree).caught_up()
-    known.responded(event_id, text)
 
 
 def last_tip(scope: RunScope) -> Flow[str | None]:

@@ -257,3 +257,24 @@ def test_what_cannot_be_recorded_as_sent_is_refused_before_anything_is_written(l
     with ledger.run("a", conversation="c") as run, pytest.raises(InvalidForm):
         run.ask(Echo(), "q", sent=sent)
     assert not facts(ledger, "c", "step.started")
+
+
+def test_an_answer_is_written_once_and_the_texts_of_a_run_end_with_it(ledger):
+    answer, sent = "The kettle is on its way. " * 20, []
+
+    def model(request):
+        sent.append(request.body)
+        return answer
+
+    with ledger.run("a", conversation="c") as run:
+        run.ask(model, ["q"])
+        run.ask(model, ["q", {"role": "assistant", "content": answer}, "more"])
+    assert rebuilt(ledger) == sent
+    branches = [event.content["bodies"] for event in ledger.events("c", types=[BRANCH])]
+    (responded, _) = ledger.events("c", types=["provider.responded"])
+    assert branches[1][0]["said"] == responded.event_id
+    assert answer not in str(branches)
+    assert all(not hasattr(known, "said") for known in ledger._trees._known.values())
+    with ledger.run("a", conversation="c") as run:
+        run.ask(model, ["q", {"role": "assistant", "content": answer}, "more", "and more"])
+    assert rebuilt(ledger) == sent
