@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
 
-from counterfoil.errors import StoreError, StoreFull
+from counterfoil.errors import RunWaiting, StoreError, StoreFull
 from counterfoil.testing.faulty import Fail, FailAfter, Faults, FaultyStore
+from counterfoil.testing.hosts import ManualHost
+from counterfoil.testing.truth import check_truth
 from tests.running import ScriptedModel, World, facts, types_of, vanish
 
 
@@ -132,3 +135,54 @@ def test_a_fact_that_is_recorded_again_after_the_storage_failed_is_there_once(fa
     with world.worker().run("a", conversation="c", dedupe="1") as again:
         note(again)
     assert types_of(ledger, "c").count("note.made") == 1
+
+
+class Coordinator:
+    """Spawns a child, which is carried out by whoever runs this, waits for it and ends; tries a failed spawn again."""
+
+    def __init__(self):
+        self.tried_again = 0
+
+    def run(self, ledger):
+        ledger.child_host = ManualHost()
+        with suppress(RunWaiting), ledger.run("a", conversation="c", message="m", dedupe="1") as run:
+            link = self.spawn(run)
+            with ledger.run("kid", resume=link.run_id) as child:
+                if not child.done:
+                    child.finish("found")
+            run.finish(run.wait(link))
+        return run
+
+    def spawn(self, run):
+        try:
+            return run.spawn("kid", "go")
+        except StoreError:
+            self.tried_again += 1
+            return run.spawn("kid", "go")
+
+
+@pytest.mark.parametrize("fault", [Fail(), Fail(full), FailAfter()], ids=["io", "full", "answer-lost"])
+@pytest.mark.parametrize("method", ["append", "claim"])
+def test_wherever_the_storage_fails_a_child_is_spawned_and_settled_once(method, fault):
+    tried_again = 0
+    for number in range(1, 4):
+        world, agent, faults = World(), Coordinator(), Faults()
+        failing = World(replace(world.parts, store=FaultyStore(world.parts.store, faults)), world.clock)
+        faulty = failing.worker()
+        faults.at(method, faults.counts.get(method, 0) + number, fault)
+        with suppress(StoreError):
+            agent.run(faulty)
+        tried_again += agent.tried_again
+        faults.calm()
+        world.expire_leases()
+        ledger = world.worker()
+        run = Coordinator().run(ledger)
+        assert (run.terminal, run.output) == ("success", "found")
+        (child,) = ledger.children("c")
+        assert child.state == "settled"
+        assert (
+            types_of(ledger, "c").count("child.started") == types_of(ledger, "c").count("child.settled") == 1
+        )
+        assert len(ledger.conversations()) == 2
+        check_truth(ledger)
+    assert tried_again == (1 if method == "append" else 0)
