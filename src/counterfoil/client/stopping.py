@@ -129,7 +129,7 @@ class Stopping(Childing):
                 run_id=run_id,
             )
         person = Person(self.ports.subject_key(str(row["stream_id"]), by), by)
-        flow = cancel_run(run_id, owner=self.owner, person=person, reason=reason)
+        flow = cancel_run(run_id, owner=self.owner, person=person, reason=reason, ports=self.ports)
         done = drive(flow, self.ports)
         self._heartbeat.cancel(run_id)
         if done.done == "ended" and not done.repeated:

@@ -23,6 +23,7 @@ from counterfoil.flow.context import LEASE_TTL_MS
 from counterfoil.flow.drafting import Person
 from counterfoil.flow.event import Event
 from counterfoil.flow.outside import CANCELLING
+from counterfoil.flow.ports import Ports
 from counterfoil.flow.requests import (
     Append,
     ClaimSpec,
@@ -85,7 +86,9 @@ def judge_cancel(*, state: str, terminal: str | None, held: bool, requested: boo
     return "end"
 
 
-def cancel_run(run_id: str, *, owner: str, person: Person, reason: str) -> Flow[Cancelled]:
+def cancel_run(
+    run_id: str, *, owner: str, person: Person, reason: str, ports: Ports | None = None
+) -> Flow[Cancelled]:
     """Cancel a run in the name of a person. A call under way is never aborted, and an effect in doubt is recovered.
 
     A live worker sees it at its next call; a run that waits, or whose worker is gone, ends at once. Cancelling again
@@ -110,7 +113,7 @@ def cancel_run(run_id: str, *, owner: str, person: Person, reason: str) -> Flow[
                 return Cancelled(run_id, seen.stream_id, "requested", repeated=True)
             case judged:
                 try:
-                    yield from _append(seen, person, reason, owner, end=judged == "end")
+                    yield from _append(seen, person, reason, owner, ports, end=judged == "end")
                 except MOVED:
                     continue
                 return Cancelled(run_id, seen.stream_id, "ended" if judged == "end" else "requested")
@@ -153,7 +156,9 @@ def look_at_run(run_id: str) -> Flow[FoundRun]:
     )
 
 
-def _append(seen: FoundRun, person: Person, reason: str, owner: str, *, end: bool) -> Flow[None]:
+def _append(
+    seen: FoundRun, person: Person, reason: str, owner: str, ports: Ports | None, *, end: bool
+) -> Flow[None]:
     drafts: list[Draft] = []
     actor = {"type": "human", "id": person.key.key_id}
     if not seen.requested:
@@ -162,13 +167,20 @@ def _append(seen: FoundRun, person: Person, reason: str, owner: str, *, end: boo
         asked.parts = (*asked.parts, Part(_name(person), key=person.key))
         drafts.append(asked)
     if end:
-        yield from end_run(seen, actor, owner, drafts)
+        yield from end_run(seen, actor, owner, drafts, ports=ports)
         return
     guard = RowIs(rows.RUNS, (seen.run_id,), frozenset({seen.state}))
     yield Append(UnitDraft((Entry(seen.stream_id, tuple(drafts), at(seen.head.sequence)),), (guard,)))
 
 
-def end_run(seen: FoundRun, actor: Mapping[str, str], owner: str, before: Sequence[Draft] = ()) -> Flow[None]:
+def end_run(
+    seen: FoundRun,
+    actor: Mapping[str, str],
+    owner: str,
+    before: Sequence[Draft] = (),
+    *,
+    ports: Ports | None = None,
+) -> Flow[None]:
     """End an open run that nobody holds as ``cancelled``, in one append with whatever goes ``before``.
 
     Raises ``ConflictError`` when the conversation moved; then look again.
@@ -184,7 +196,7 @@ def end_run(seen: FoundRun, actor: Mapping[str, str], owner: str, before: Sequen
         claim = ClaimSpec(seen.stream_id, owner, LEASE_TTL_MS, token)
         if seen.head.lease is not None:
             yield Release(seen.head.lease)
-    ending, kin = yield from _ending(seen, actor)
+    ending, kin = yield from _ending(seen, actor, ports)
     own = Entry(seen.stream_id, (*drafts, *ending, *kin.drafts), at(seen.head.sequence))
     unit = UnitDraft((own, *kin.entries), (guard, *kin.guards))
     answer: object = yield Append(unit, claim)
@@ -192,7 +204,7 @@ def end_run(seen: FoundRun, actor: Mapping[str, str], owner: str, before: Sequen
         yield Release(answer.lease)
 
 
-def _ending(seen: FoundRun, actor: Mapping[str, str]) -> Flow[tuple[list[Draft], Kin]]:
+def _ending(seen: FoundRun, actor: Mapping[str, str], ports: Ports | None) -> Flow[tuple[list[Draft], Kin]]:
     """The end of the run, with what nobody will answer any more, the next input's turn, and what its family is told."""
     drafts = []
     for approval in (yield from open_approvals(seen.run_id)):
@@ -201,7 +213,9 @@ def _ending(seen: FoundRun, actor: Mapping[str, str]) -> Flow[tuple[list[Draft],
     counted: list[Event] = yield Read(Events(seen.stream_id, types=COUNTED_TYPES, run_id=seen.run_id))
     finished = events.run_finished("cancelled", tally_of(counted).data)
     drafts.append((yield from _draft(seen, actor, finished)))
-    kin = yield from kin_at_end(RunEnd(seen.stream_id, seen.run_id, "cancelled", drafts[-1].event_id, actor))
+    kin = yield from kin_at_end(
+        RunEnd(seen.stream_id, seen.run_id, "cancelled", drafts[-1].event_id, actor, ports=ports)
+    )
     running: list[Row] = yield Read(Rows(rows.RUNS, "by_slot", (seen.stream_id, RUNNING), 2))
     if all(row["run_id"] == seen.run_id for row in running):
         row = yield from next_in_line(seen.stream_id)

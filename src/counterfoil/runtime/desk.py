@@ -164,7 +164,14 @@ class Desk:
         """The end of a run that was in the way, with what nobody will answer any more; its family is told."""
         lapsed = yield from self.lapsing(run)
         finished = self.draft(said, run.run_id)
-        end = RunEnd(self.stream_id, run.run_id, said.data["terminal"], finished.event_id, self.agent)
+        end = RunEnd(
+            self.stream_id,
+            run.run_id,
+            said.data["terminal"],
+            finished.event_id,
+            self.agent,
+            ports=self.ports,
+        )
         kin = yield from kin_at_end(end)
         self.kin += kin
         return [*lapsed, finished, *kin.drafts]

@@ -143,7 +143,16 @@ def end_flow(
             finished = draft(scope, said)
             kept = yield from kept_turn(scope, finished)
             kin = yield from kin_at_end(
-                RunEnd(scope.stream_id, scope.run_id, terminal, finished.event_id, scope.actor, output, told)
+                RunEnd(
+                    scope.stream_id,
+                    scope.run_id,
+                    terminal,
+                    finished.event_id,
+                    scope.actor,
+                    output,
+                    told,
+                    scope.ports,
+                )
             )
             yield from record(
                 scope,

@@ -649,3 +649,41 @@ def test_a_family_of_another_ledger_is_left_as_it_came(tmp_path):
         assert other.recover().children == []
         assert list(other.ready()) == []
         assert other.store.head(link.parent_stream_id) == before
+
+
+# ---- erased ----------------------------------------------------------------------------------------------------------
+
+
+def erase(ledger, stream_id):
+    """Destroy the key of a conversation, as erasure does; its headers stay."""
+    key_id = ledger.ports.genesis(stream_id).key
+    ledger.keyring.store.delete([key_id])
+    ledger.keyring.forget()
+
+
+def test_the_child_of_an_erased_parent_ends_and_says_so_itself(family):
+    with family.parent() as run:
+        link = run.spawn("kid", "go")
+    with family.child(link) as child:
+        erase(family.open(), link.parent_stream_id)
+        child._host.ports.keyring.forget()
+        child.finish("done")
+    ledger = family.open()
+    (settled,) = ledger.events(link.stream_id, types=["child.settled"])
+    assert settled.data["state"] == "finished"
+    assert ledger.parent_of(link.run_id).state == "settled"
+
+
+def test_a_parent_above_an_erased_child_ends_and_its_child_is_given_up(family):
+    parent = family.parent()
+    with contextlib.suppress(asyncio.CancelledError), parent as run:
+        link = run.spawn("kid", "go")
+        erase(family.open(), link.stream_id)
+        run._host.ports.keyring.forget()
+        family.host.unreachable = True
+        raise asyncio.CancelledError
+    ledger = family.open()
+    assert ledger.run_row(run.id)["terminal"] == "cancelled"
+    (standing,) = ledger.children(CASE)
+    assert (standing.state, standing.parent_terminal) == ("lost", "cancelled")
+    assert ledger.recover().children == []

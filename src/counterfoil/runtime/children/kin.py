@@ -9,16 +9,16 @@ from typing import Any, Final
 from counterfoil.core.event import Draft
 from counterfoil.flow.event import Event
 from counterfoil.flow.outside import CANCELLING
+from counterfoil.flow.ports import Ports
 from counterfoil.flow.requests import Entry, Events, EventsById, Flow, HeadOf, NewId, Now, Read, RowOf, Rows
 from counterfoil.runtime import rows as runtime_rows
 from counterfoil.runtime.children.decide import fate
 from counterfoil.runtime.children.events import child_settled, stop_asked
 from counterfoil.runtime.children.rows import CHILDREN, END, ENDABLE, OPEN
-from counterfoil.runtime.children.state import state_of
+from counterfoil.runtime.children.state import state_of, takes_more
 from counterfoil.runtime.events import Said
 from counterfoil.runtime.state import FINISHED
 from counterfoil.store.rows import Guard, Row, RowIs
-from counterfoil.store.unit import Head
 
 KIN_MAX: Final = 200
 """Children whose fate is decided in the append that ends a run; those beyond it are found by recovery."""
@@ -35,6 +35,8 @@ class RunEnd:
     actor: Mapping[str, str]
     output: Any = None
     error: Any = None
+    ports: Ports | None = None
+    """By which it is seen whether another conversation still has its key; None takes every key to be there."""
 
     def result(self) -> dict[str, Any]:
         """What the parent is told."""
@@ -87,14 +89,14 @@ def _runs_of_others(end: RunEnd, found: list[Row]) -> Flow[set[str]]:
 def _fate_of(end: RunEnd, row: Row) -> Flow[Kin]:
     """What this end says to one child. Whether it can be reached is seen when it is stopped; here it is asked to end."""
     stream_id = str(row["child_stream_id"])
-    head: Head | None = yield Read(HeadOf(stream_id))
+    exists = yield from takes_more(stream_id, end.ports)
     run: Row | None = yield Read(RowOf(runtime_rows.RUNS, (row["child_run_id"],)))
-    decided = fate(end.terminal, state_of(str(row["state"]), run, exists=head is not None), reachable=True)
+    decided = fate(end.terminal, state_of(str(row["state"]), run, exists=exists), reachable=True)
     if decided == "left" and row["state"] == OPEN:
         said = child_settled(stream_id, "left", "parent", end.terminal)
         left = yield from said_by(end.actor, said, end.run_id, end.event_id)
         return Kin(drafts=(left,), guards=(RowIs(CHILDREN.name, (stream_id,), frozenset({OPEN})),))
-    if decided == "stopped" and head is not None:
+    if decided == "stopped" and exists:
         asked = yield from said_by(
             end.actor, stop_asked(), str(row["child_run_id"]), end.event_id, end.stream_id
         )
@@ -116,13 +118,13 @@ def _own_settlement(end: RunEnd) -> Flow[Kin]:
         else child_settled(end.stream_id, "stopped", "parent", stopped_by or None, end.result())
     )
     guard = RowIs(CHILDREN.name, (end.stream_id,), ENDABLE)
-    parent: Head | None = yield Read(HeadOf(str(row["parent_stream_id"])))
-    if parent is None:
+    parent_stream_id = str(row["parent_stream_id"])
+    if not (yield from takes_more(parent_stream_id, end.ports)):
         # A purged parent takes no more events: the child's own conversation says what became of it (ADR 0175).
         own = yield from said_by(end.actor, said, end.run_id, end.event_id)
         return Kin(drafts=(own,), guards=(guard,))
     told = yield from said_by(end.actor, said, str(row["parent_run_id"]), end.event_id, end.stream_id)
-    return Kin(entries=(Entry(parent.stream_id, (told,)),), guards=(guard,))
+    return Kin(entries=(Entry(parent_stream_id, (told,)),), guards=(guard,))
 
 
 def stopped_by_parent(row: Row) -> Flow[str | None]:

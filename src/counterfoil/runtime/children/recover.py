@@ -17,10 +17,10 @@ from counterfoil.runtime.children.events import child_settled, stop_asked
 from counterfoil.runtime.children.kin import said_by, stopped_by_parent
 from counterfoil.runtime.children.rows import CHILDREN, END, OPEN
 from counterfoil.runtime.children.settle import parent_terminal, settle_finished, settle_flow
+from counterfoil.runtime.children.state import takes_more
 from counterfoil.runtime.children.stop import Stopper, stop_child
 from counterfoil.runtime.state import FINISHED
 from counterfoil.store.rows import Key, Row
-from counterfoil.store.unit import Head
 
 PAGE_ROWS: Final = 500
 RECOVERY: Final[Mapping[str, str]] = {"type": "worker", "id": "recovery"}
@@ -91,9 +91,7 @@ def unsettled_rows(ports: Ports) -> Iterator[Row]:
 
 
 def _recover(row: Row, by: Stopper) -> Flow[Done | None]:
-    stream_id = str(row["child_stream_id"])
-    head: Head | None = yield Read(HeadOf(stream_id))
-    if head is None:
+    if not (yield from takes_more(str(row["child_stream_id"]), by.ports)):
         return (yield from _stopped(row, by))
     run: Row | None = yield Read(RowOf(runtime_rows.RUNS, (row["child_run_id"],)))
     if run is not None and run["state"] == FINISHED:

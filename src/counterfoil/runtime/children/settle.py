@@ -14,7 +14,6 @@ from counterfoil.flow.requests import (
     Entry,
     Events,
     Flow,
-    HeadOf,
     Now,
     Raised,
     Read,
@@ -25,10 +24,10 @@ from counterfoil.runtime import rows as runtime_rows
 from counterfoil.runtime.children.events import child_settled
 from counterfoil.runtime.children.kin import RunEnd, said_by, stopped_by_parent
 from counterfoil.runtime.children.rows import CHILDREN, ENDABLE, LEFT, OPEN, UNSETTLED, settling
+from counterfoil.runtime.children.state import takes_more
 from counterfoil.runtime.events import Said
 from counterfoil.runtime.state import FINISHED
 from counterfoil.store.rows import Guard, Row, RowIs
-from counterfoil.store.unit import Head
 
 TRIES_MAX = 16
 """How often a settlement is decided anew because somebody else settled, or a conversation was purged, meanwhile."""
@@ -46,7 +45,7 @@ def settle_flow(
         states = frozenset({OPEN})
     guard = RowIs(CHILDREN.name, (row["child_stream_id"],), states)
     for _ in range(TRIES_MAX):
-        place = yield from _place(row)
+        place = yield from _place(row, ports)
         try:
             if place is None:
                 yield from _on_the_row(row, said, ports)
@@ -60,11 +59,11 @@ def settle_flow(
     return False
 
 
-def _place(row: Row) -> Flow[str | None]:
+def _place(row: Row, ports: Ports) -> Flow[str | None]:
     for column in ("parent_stream_id", "child_stream_id"):
-        head: Head | None = yield Read(HeadOf(str(row[column])))
-        if head is not None:
-            return head.stream_id
+        stream_id = str(row[column])
+        if (yield from takes_more(stream_id, ports)):
+            return stream_id
     return None
 
 

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from counterfoil.abc import ChildLink
+from counterfoil.errors import AccessError, NotFoundError
 from counterfoil.flow.event import Event
-from counterfoil.flow.requests import Flow, HeadOf, Read, RowOf, Rows
+from counterfoil.flow.ports import Ports
+from counterfoil.flow.requests import Call, CallResult, Flow, HeadOf, Raised, Read, RowOf, Rows
 from counterfoil.runtime import rows as runtime_rows
 from counterfoil.runtime import state as run_is
 from counterfoil.runtime.children.decide import ChildState
@@ -114,6 +116,15 @@ def link_in(started: Event) -> ChildLink:
         parent_run_id=str(started.header.run_id),
         depth=data["depth"],
     )
+
+
+def takes_more(stream_id: str, ports: Ports | None) -> Flow[bool]:
+    """Whether a conversation takes events: it is there, and its key too. One that was erased is as good as purged."""
+    head: Head | None = yield Read(HeadOf(stream_id))
+    if head is None or ports is None:
+        return head is not None
+    answer: CallResult = yield Call("key of a conversation", ports.material, (stream_id,))
+    return not (isinstance(answer, Raised) and isinstance(answer.error, (AccessError, NotFoundError)))
 
 
 def admission_of(run_id: str) -> str:

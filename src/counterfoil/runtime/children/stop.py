@@ -15,7 +15,6 @@ from counterfoil.flow.requests import (
     CallResult,
     Entry,
     Flow,
-    HeadOf,
     Read,
     Release,
     Returned,
@@ -31,10 +30,9 @@ from counterfoil.runtime.children.events import child_settled, not_begun
 from counterfoil.runtime.children.kin import KIN_MAX, said_by, stopped_by_parent
 from counterfoil.runtime.children.rows import CHILDREN, END
 from counterfoil.runtime.children.settle import settle_finished, settle_flow
-from counterfoil.runtime.children.state import admission_of, link_of, state_of
+from counterfoil.runtime.children.state import admission_of, link_of, state_of, takes_more
 from counterfoil.runtime.state import ACCEPTED, DEFERRED, FINISHED, RELEASED, RUNNING
 from counterfoil.store.rows import Row, RowIs
-from counterfoil.store.unit import Head
 
 TRIES_MAX: Final = 32
 """How often a child is looked at anew because it moved while it was being stopped."""
@@ -67,7 +65,7 @@ def stop_children(stream_id: str, by: Stopper, patience_s: float = PATIENCE_S) -
     for _ in range(DEEPEST):
         below: list[str] = []
         for parent in generation:
-            for row in (yield from asked_to_stop(parent)):
+            for row in (yield from asked_to_stop(parent, by.ports)):
                 done = yield from stop_child(row, by)
                 told += [row] if done == "asked" else []
                 below.append(str(row["child_stream_id"]))
@@ -77,12 +75,14 @@ def stop_children(stream_id: str, by: Stopper, patience_s: float = PATIENCE_S) -
     yield from _see_them_end(told, patience_s)
 
 
-def asked_to_stop(parent_stream_id: str) -> Flow[list[Row]]:
+def asked_to_stop(parent_stream_id: str, ports: Ports) -> Flow[list[Row]]:
     """The children of a conversation that were asked to end and have not been settled."""
     found: list[Row] = yield Read(Rows(CHILDREN.name, "by_parent", (parent_stream_id, END), KIN_MAX))
     asked: list[Row] = []
     for row in found:
-        to_end = (yield from stopped_by_parent(row)) is not None or (yield from _is_purged(row))
+        to_end = (yield from stopped_by_parent(row)) is not None or not (
+            yield from takes_more(str(row["child_stream_id"]), ports)
+        )
         asked += [row] if to_end else []
     return asked
 
@@ -94,21 +94,21 @@ def stop_child(row: Row, by: Stopper) -> Flow[Stopped]:
         now: Row | None = yield Read(RowOf(CHILDREN.name, (row["child_stream_id"],)))
         if now is None:
             return "kept"
-        head: Head | None = yield Read(HeadOf(str(row["child_stream_id"])))
+        exists = yield from takes_more(str(row["child_stream_id"]), by.ports)
         run: Row | None = yield Read(RowOf(runtime_rows.RUNS, (row["child_run_id"],)))
-        state = state_of(str(now["state"]), run, exists=head is not None)
+        state = state_of(str(now["state"]), run, exists=exists)
         try:
-            if run is not None and run["state"] == FINISHED and now["state"] not in OVER and head is not None:
+            if run is not None and run["state"] == FINISHED and now["state"] not in OVER and exists:
                 yield from settle_finished(now, by.ports)
                 return "settled"
             if state in OVER:
                 return "kept"
-            if run is None and head is not None:
+            if run is None and exists:
                 yield from _end_unbegun(now, by)
                 return "stopped"
-            seen = None if head is None else (yield from look_at_run(str(row["child_run_id"])))
+            seen = (yield from look_at_run(str(row["child_run_id"]))) if exists else None
             if seen is not None and not (seen.state == RUNNING and seen.held):
-                yield from end_run(seen, by.actor, by.owner)
+                yield from end_run(seen, by.actor, by.owner, ports=by.ports)
                 return "stopped"
             if answer is None:
                 answer = yield from ask_host(by.host.stop, (yield from link_of(now)))
@@ -129,7 +129,7 @@ def _by_answer(
         if seen.head.lease is not None:
             # Its host says that nobody is at it: what it held is free before the time is up.
             yield Release(seen.head.lease)
-        yield from end_run(seen, by.actor, by.owner)
+        yield from end_run(seen, by.actor, by.owner, ports=by.ports)
         return "stopped"
     terminal = yield from _stopping_terminal(row)
     # Without a run that was stopped above it, what has no conversation any more has got lost.
@@ -161,20 +161,15 @@ def _end_unbegun(row: Row, by: Stopper) -> Flow[None]:
         RowIs(runtime_rows.ADMISSIONS, (admission_id,), frozenset({ACCEPTED, DEFERRED, RELEASED})),
         RowIs(CHILDREN.name, (stream_id,), frozenset({str(row["state"])})),
     )
-    parent: Head | None = yield Read(HeadOf(str(row["parent_stream_id"])))
+    parent_stream_id = str(row["parent_stream_id"])
     drafts: tuple[Draft, ...] = (refused,)
     entries: tuple[Entry, ...] = ()
-    if parent is None:
+    if not (yield from takes_more(parent_stream_id, by.ports)):
         drafts += ((yield from said_by(by.actor, said, run_id, refused.event_id)),)
     else:
         told = yield from said_by(by.actor, said, str(row["parent_run_id"]), refused.event_id, stream_id)
-        entries = (Entry(parent.stream_id, (told,)),)
+        entries = (Entry(parent_stream_id, (told,)),)
     yield Append(UnitDraft((Entry(stream_id, drafts), *entries), guards))
-
-
-def _is_purged(row: Row) -> Flow[bool]:
-    head: Head | None = yield Read(HeadOf(str(row["child_stream_id"])))
-    return head is None
 
 
 def ask_host(ask: object, link: ChildLink) -> Flow[HostAnswer]:
