@@ -26,7 +26,7 @@ def cut_json(whole: bytes) -> Cut:
         text = whole.decode()
         places = _messages(text)
     except (ValueError, RecursionError):
-        places = []
+        return Cut(whole, (), b"")
     joins = {text[one[1] : other[0]] for one, other in pairwise(places)}
     if not places or len(joins) > 1:
         return Cut(whole, (), b"")
