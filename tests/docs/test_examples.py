@@ -17,6 +17,8 @@ from tools.tree import ROOT
 PAGES = [
     "README.md",
     "docs/artifacts.md",
+    "docs/budgets.md",
+    "docs/children.md",
     "docs/effects.md",
     "docs/journal.md",
     "docs/reconcile.md",
