@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Final
 
 import counterfoil
-from counterfoil.bench.figures import Budget, Figure
+from counterfoil.bench.figures import Budget, Figure, peak_kib
 from counterfoil.bench.large import CONTENT_BYTES, EVENTS, MEMORY_MB_MAX, text_of
 from counterfoil.bench.resume import compiled, leave, record_steps, run_child
 from counterfoil.bench.rounds import Scale
-from counterfoil.bench.verify import peak_kib
 from counterfoil.client.archiving import KeysBy
 from counterfoil.client.backup import backup_ledger
 from counterfoil.client.copying import copy_ledger

@@ -6,6 +6,7 @@ import os
 import platform
 import sqlite3
 import statistics
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -101,3 +102,14 @@ def percentile(values: Sequence[float], part: float) -> float:
     """The value below which this part (0 to 1) of them lies."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(len(ordered) * part))]
+
+
+def peak_kib() -> float:
+    """The most memory this process has held. Linux counts the parent's into ``ru_maxrss``, so it is asked otherwise."""
+    import resource
+
+    status = Path("/proc/self/status")
+    if status.exists():
+        lines = status.read_text().splitlines()
+        return float(next(line.split()[1] for line in lines if line.startswith("VmHWM:")))
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 if sys.platform == "darwin" else 1)

@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import counterfoil
-from counterfoil.bench.figures import Budget, Figure
+from counterfoil.bench.figures import Budget, Figure, peak_kib
 from counterfoil.bench.resume import compiled, leave, record_steps, run_child
 from counterfoil.bench.rounds import Scale
-from counterfoil.bench.verify import peak_kib
 
 EVENTS: Final = 40_000
 CONTENT_BYTES: Final = 250_000_000

@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import counterfoil
-from counterfoil.bench.figures import Budget, Figure, percentile
+from counterfoil.bench.figures import Budget, Figure, peak_kib, percentile
 from counterfoil.bench.resume import compiled, leave, run_child
 from counterfoil.bench.rounds import Scale
 from counterfoil.bench.sample import Sample
-from counterfoil.bench.verify import peak_kib
 from counterfoil.flow.requests import Entry, UnitDraft
 
 EVENTS: Final = 1_000_000

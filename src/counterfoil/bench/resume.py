@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 import counterfoil
-from counterfoil.bench.figures import Budget, Figure
+from counterfoil.bench.figures import Budget, Figure, peak_kib
 from counterfoil.bench.rounds import Scale
 
 STEPS: Final = 10_000
@@ -110,8 +110,6 @@ def record_steps(
 
 def resume_child() -> None:
     """In a process of its own: resume the run, be handed out every step but the last, and take that live."""
-    from counterfoil.bench.verify import peak_kib
-
     place, steps = sys.argv[1], int(sys.argv[2])
     ledger = counterfoil.open(place)
     run = ledger.run("bench-agent", conversation="bench", message="go", dedupe="bench")

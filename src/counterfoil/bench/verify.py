@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from counterfoil.adapters.sqlite import DATABASE_NAME
-from counterfoil.bench.figures import Budget, Figure
+from counterfoil.bench.figures import Budget, Figure, peak_kib
 from counterfoil.bench.ledgers import fill
 from counterfoil.bench.rounds import PROCESSOR, Contender, Scale, Taken, side_by_side
 from counterfoil.client.features import FEATURES
@@ -120,14 +120,3 @@ def child() -> None:
     with counterfoil.open(sys.argv[1], read_only=True) as ledger:
         _check(ledger, "content", rows=True)
     print(peak_kib() / 1024)
-
-
-def peak_kib() -> float:
-    """The most memory this process has held. Linux counts the parent's into ``ru_maxrss``, so it is asked otherwise."""
-    import resource
-
-    status = Path("/proc/self/status")
-    if status.exists():
-        lines = status.read_text().splitlines()
-        return float(next(line.split()[1] for line in lines if line.startswith("VmHWM:")))
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 if sys.platform == "darwin" else 1)
