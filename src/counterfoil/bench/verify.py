@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from counterfoil.adapters.sqlite import DATABASE_NAME
+from counterfoil.adapters.sqlite.packing import plain_header
 from counterfoil.bench.figures import Budget, Figure, peak_kib
 from counterfoil.bench.ledgers import fill
 from counterfoil.bench.rounds import PROCESSOR, Contender, Scale, Taken, side_by_side
@@ -86,7 +87,8 @@ def _hash_rows(database: Path, sql: str) -> None:
     db = sqlite3.connect(database)
     sha256 = hashlib.sha256
     wrong = 0
-    for header, digest, *records in db.execute(sql):
+    for stored, digest, *records in db.execute(sql):
+        header = plain_header(stored)
         wrong += sha256(b"\x00" + header).digest() != digest
         for record in records:
             if record is not None:
