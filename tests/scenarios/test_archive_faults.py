@@ -11,6 +11,9 @@ from counterfoil.errors import ArchiveInvalid, CounterfoilError
 from tests.archives import files
 
 FLIPS = 1500
+
+SHARES = 4
+"""A test cuts at every so many bytes, so that none takes long."""
 """Of the directory, and as many of the ZIP."""
 
 
@@ -63,19 +66,26 @@ def test_the_archives_themselves_come_in(small, target):
         other.import_archive(small / "file.zip")
 
 
-def test_cut_at_every_byte_it_is_refused(small, tmp_path, target):
+@pytest.mark.parametrize("first", range(SHARES))
+def test_a_directory_cut_at_every_byte_is_refused(first, small, tmp_path, target):
     before = left(target)
     made = copied(small, tmp_path)
     lines = (small / "dir" / "archive.jsonl").read_bytes()
-    for length in range(len(lines)):
+    for length in range(first, len(lines), SHARES):
         (made / "archive.jsonl").write_bytes(lines[:length])
         error = refused(target, made, before)
         assert isinstance(error, ArchiveInvalid), error
         # The fault is named where it is: in the line that was cut, or where the next should begin.
         assert error.line == lines[:length].count(b"\n") + 1
+
+
+@pytest.mark.parametrize("first", range(SHARES))
+def test_a_file_cut_at_every_byte_is_refused(first, small, tmp_path, target):
+    before = left(target)
     whole = (small / "file.zip").read_bytes()
     cut = tmp_path / "cut.zip"
-    for length in range(4, len(whole)):
+    # Four bytes say that it is a ZIP at all.
+    for length in range(4 + first, len(whole), SHARES):
         cut.write_bytes(whole[:length])
         assert isinstance(refused(target, cut, before), ArchiveInvalid)
 
