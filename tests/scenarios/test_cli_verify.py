@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from counterfoil.adapters.sqlite.packing import plain_header
 from tests.command import Shell, refunded
 from tests.unit.cli.invented import words
 
@@ -21,6 +22,7 @@ def shell(tmp_path: Path) -> Shell:
 def behind(shell: Shell, *statements: str, database: str = "ledger.db") -> None:
     """Change the database behind the store's back."""
     raw = sqlite3.connect(shell.place / database)
+    raw.create_function("plain", 1, plain_header)
     for (name,) in raw.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
         raw.execute(f"DROP TRIGGER {name}")
     for statement in statements:
@@ -93,7 +95,7 @@ def test_a_ledger_that_is_not_there_is_not_found(tmp_path):
 # ---- broken ------------------------------------------------------------------------------------------------------
 
 EDITS = {
-    "edited": "UPDATE event SET header = CAST(replace(CAST(header AS TEXT), 'refund-agent', 'refund-Agent') AS BLOB)"
+    "edited": "UPDATE event SET header = CAST(replace(CAST(plain(header) AS TEXT), 'refund-agent', 'refund-Agent') AS BLOB)"
     f" WHERE seq = 3 AND stream = {IN_CONVERSATION}",
     "column_differs": f"UPDATE event SET hash = zeroblob(32) WHERE seq = 3 AND stream = {IN_CONVERSATION}",
     "removed": f"DELETE FROM event WHERE seq = 3 AND stream = {IN_CONVERSATION}",

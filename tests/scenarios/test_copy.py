@@ -10,6 +10,7 @@ import time
 import pytest
 
 import counterfoil
+from counterfoil.adapters.sqlite.packing import plain_header
 from counterfoil.client import copying
 from counterfoil.client.copying import copy_ledger
 from counterfoil.errors import ChainBroken, CopyUnfinished, CounterfoilError, InvalidForm, LedgerMoved
@@ -152,10 +153,11 @@ def test_a_place_that_holds_something_is_no_target(origin, tmp_path):
 
 def test_a_damaged_ledger_is_not_retired(origin, tmp_path):
     raw = sqlite3.connect(origin / "ledger.db")
+    raw.create_function("plain", 1, plain_header)
     for (name,) in raw.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
         raw.execute(f"DROP TRIGGER {name}")
     raw.execute(
-        "UPDATE event SET header = CAST(replace(CAST(header AS TEXT), 'run.finished', 'run.finishes') AS BLOB) WHERE event_type = 'run.finished'"
+        "UPDATE event SET header = CAST(replace(CAST(plain(header) AS TEXT), 'run.finished', 'run.finishes') AS BLOB) WHERE event_type = 'run.finished'"
     )
     raw.commit()
     raw.close()
