@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from counterfoil.journal.chain import Chain, check_chain
 from counterfoil.journal.contract import MAX_LIST
 from counterfoil.journal.event import TurnEvent, TurnInfo, TurnNote, info_of, linked
+from counterfoil.journal.forks import minds_forks
 
 
 @dataclass(slots=True)
@@ -25,6 +26,7 @@ class MemoryJournal:
     def __init__(self) -> None:
         self._turns: dict[str, _Turn] = {}
         self._lock = threading.Lock()
+        minds_forks(self)
 
     def append(self, notes: Sequence[TurnNote]) -> list[TurnEvent]:
         """See the contract."""
@@ -104,6 +106,14 @@ class MemoryJournal:
 
     def close(self) -> None:
         """See the contract."""
+
+    def before_fork(self, timeout_s: float) -> None:
+        """See :class:`~counterfoil.journal.forks.Forked`: the child has a copy of its own."""
+
+    def after_fork(self, *, in_child: bool) -> None:
+        """See :class:`~counterfoil.journal.forks.Forked`."""
+        if in_child:
+            self._lock = threading.Lock()
 
     def _head(self, turn_id: str) -> tuple[int, str] | None:
         turn = self._turns.get(turn_id)

@@ -13,6 +13,7 @@ import psycopg
 from psycopg.errors import DeadlockDetected, SerializationFailure, UniqueViolation
 
 from counterfoil.errors import StoreClosed
+from counterfoil.journal.forks import minds_forks
 from counterfoil.journal.sql import Cursor, Run, SqlJournal
 
 CONNECT_S: Final = 5
@@ -64,6 +65,7 @@ class PostgresJournal(SqlJournal):
         self._lock = threading.RLock()
         self._opened: tuple[int, psycopg.Connection[tuple[Any, ...]]] | None = None
         self._closed = False
+        minds_forks(self)
 
     @contextmanager
     def transaction(self, *, removes: bool = False) -> Iterator[Run]:
@@ -91,6 +93,14 @@ class PostgresJournal(SqlJournal):
             if self._opened is not None and self._opened[0] == os.getpid():
                 self._opened[1].close()
             self._opened = None
+
+    def before_fork(self, timeout_s: float) -> None:
+        """See :class:`~counterfoil.journal.forks.Forked`: a session stays the parent's, and the child opens its own."""
+
+    def after_fork(self, *, in_child: bool) -> None:
+        """See :class:`~counterfoil.journal.forks.Forked`."""
+        if in_child:
+            self._lock = threading.RLock()
 
     def _run(self) -> Run:
         connection = self._connection()

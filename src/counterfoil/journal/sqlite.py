@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from counterfoil.errors import FileMissing, SchemaUnknown, StoreClosed
+from counterfoil.journal.forks import minds_forks
 from counterfoil.journal.sql import Run, SqlJournal
 
 BUSY_S: Final = 2.0
@@ -93,6 +94,9 @@ class SqliteJournal(SqlJournal):
         self._lock = threading.RLock()
         self._opened: tuple[int, sqlite3.Connection, _Where] | None = None
         self._closed = False
+        self._rests = False
+        self._inherited: list[object] = []
+        minds_forks(self)
 
     @contextmanager
     def transaction(self, *, removes: bool = False) -> Iterator[Run]:
@@ -134,6 +138,24 @@ class SqliteJournal(SqlJournal):
             if self._opened is not None and self._opened[0] == os.getpid():
                 self._opened[1].close()
             self._opened = None
+
+    def before_fork(self, timeout_s: float) -> None:
+        """See :class:`~counterfoil.journal.forks.Forked`: the file is closed, unless this very thread is at it."""
+        self._rests = self._lock.acquire(timeout=timeout_s)
+        if self._rests and self._opened is not None and not self._opened[1].in_transaction:
+            opened, self._opened = self._opened, None
+            opened[1].close()
+
+    def after_fork(self, *, in_child: bool) -> None:
+        """See :class:`~counterfoil.journal.forks.Forked`."""
+        rested, self._rests = self._rests, False
+        if in_child:
+            # Closing what was open all the same would meddle with what the parent does.
+            self._inherited.append(self._opened)
+            self._opened = None
+            self._lock = threading.RLock()
+        elif rested:
+            self._lock.release()
 
     def _connection(self) -> sqlite3.Connection:
         if self._closed:

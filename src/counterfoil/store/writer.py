@@ -107,6 +107,7 @@ class GroupWriter(Generic[Job]):
         self._wake = threading.Condition(self._mutex)
         self._space = threading.Condition(self._mutex)
         self._idle = threading.Condition(self._mutex)
+        self._free = threading.Condition(self._mutex)
         self._queue: deque[_Request[Job]] = deque()
         self._queued_events = 0
         self._queued_bytes = 0
@@ -152,6 +153,24 @@ class GroupWriter(Generic[Job]):
             thread.join(max(0.0, deadline - time.monotonic()))
             idle = idle and not thread.is_alive()
         return idle
+
+    def rest(self, timeout_s: float) -> bool:
+        """Before a fork: let nobody write until :meth:`resume`; False when somebody still did after this time."""
+        until_s = time.monotonic() + timeout_s
+        if self.foreign or not self._mutex.acquire(timeout=timeout_s):
+            return False
+        try:
+            while self._leading:
+                if not self._free.wait(max(0.0, until_s - time.monotonic())) and self._leading:
+                    return False
+            self._leading = True
+            return True
+        finally:
+            self._mutex.release()
+
+    def resume(self) -> None:
+        """After a fork, in the parent, where :meth:`rest` said that nobody writes."""
+        self._hand_over()
 
     @property
     def foreign(self) -> bool:
@@ -251,6 +270,7 @@ class GroupWriter(Generic[Job]):
     def _hand_over(self) -> None:
         with self._mutex:
             self._leading = False
+            self._free.notify_all()
             if self._queue:
                 self._wake.notify()
             elif self._closing:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 import weakref
 from collections.abc import Mapping
 from typing import Any, Final, Generic, Protocol, TypeVar
@@ -12,12 +13,23 @@ from counterfoil.adapters.shared.declared import DeclaredTables
 from counterfoil.errors import StoreReadOnly
 from counterfoil.store.writer import GroupWriter
 
+REST_S: Final = 0.5
+"""How long a fork waits for the stores of this process to come to rest."""
+
 E = TypeVar("E")
 R = TypeVar("R", bound=DeclaredTables[Any])
 
 
 class Abandoned(Protocol):
     """Somebody whose connections must not be used after a fork."""
+
+    def rest(self, timeout_s: float) -> None:
+        """Before a fork: finish what is under way and begin nothing until :meth:`resume`, if that can be had in time."""
+        ...
+
+    def resume(self) -> None:
+        """After a fork, in the parent."""
+        ...
 
     def abandon(self) -> list[object]:
         """In the child: let go of the connections, and hand out those that must be neither used nor closed there."""
@@ -51,6 +63,12 @@ class StoreHandle(Generic[E, R]):
         """Declared row tables that appeared or changed after events were recorded: ``rebuild_rows(None, …)``."""
         return self._tables.stale
 
+    def rest(self, timeout_s: float) -> None:
+        """Before a fork: nothing, where a connection that the child leaves alone harms nobody."""
+
+    def resume(self) -> None:
+        """After a fork, in the parent: nothing."""
+
     def _writing(self) -> E:
         """The engine. Raises StoreReadOnly, or what says that the handle is of no use any more."""
         self._writer.check_usable()
@@ -62,6 +80,7 @@ class StoreHandle(Generic[E, R]):
 
 
 _open: Final[weakref.WeakSet[Abandoned]] = weakref.WeakSet()
+_resting: Final[list[Abandoned]] = []
 _inherited: Final[list[object]] = []
 """Connections that came into this process by fork. Closing one here would meddle with what the parent does."""
 
@@ -71,12 +90,25 @@ def abandoned_after_fork(store: Abandoned) -> None:
     _open.add(store)
 
 
+def _rest_all() -> None:
+    until_s = time.monotonic() + REST_S
+    for store in list(_open):
+        _resting.append(store)
+        store.rest(max(0.0, until_s - time.monotonic()))
+
+
+def _resume_all() -> None:
+    while _resting:
+        _resting.pop().resume()
+
+
 def _abandon_inherited() -> None:
+    _resting.clear()
     for store in list(_open):
         _inherited.extend(store.abandon())
 
 
-os.register_at_fork(after_in_child=_abandon_inherited)
+os.register_at_fork(before=_rest_all, after_in_parent=_resume_all, after_in_child=_abandon_inherited)
 
 
 def on_event_loop() -> bool:

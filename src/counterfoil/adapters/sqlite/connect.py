@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
 from counterfoil.adapters.sqlite.faults import is_undecodable
-from counterfoil.errors import SchemaUnknown, StoreIO
+from counterfoil.errors import HandleForked, SchemaUnknown, StoreIO
 
 SQLITE_MIN: Final = (3, 37)
 """STRICT tables came with 3.37."""
@@ -42,8 +43,15 @@ def connect(
 ) -> sqlite3.Connection:
     """A connection in autocommit, usable from any thread (one at a time). ``mode`` is rwc, rw or ro.
 
-    Raises sqlite3 errors as they are; the caller knows what it was doing.
+    Raises sqlite3 errors as they are; the caller knows what it was doing. Raises ``HandleForked`` where
+    :func:`forked_at_work` said so.
     """
+    if _AT_WORK and _file(path) in _AT_WORK:
+        raise HandleForked(
+            f"{path} was being read or written when process {os.getpid()} was forked, and cannot be opened safely in it",
+            hint="fork while nobody uses the ledger, or start the process with the spawn method",
+            path=str(path),
+        )
     uri = f"file:{quote(str(path.resolve()))}?mode={mode}" + ("&immutable=1" if immutable else "")
     return sqlite3.connect(
         uri,
@@ -54,6 +62,23 @@ def connect(
         cached_statements=STATEMENTS_CACHED,
         factory=factory,
     )
+
+
+_AT_WORK: Final[set[tuple[int, int]]] = set()
+
+
+def forked_at_work(path: Path) -> None:
+    """In the child of a fork: this file was open, so SQLite takes the parent's locks on it for its own here."""
+    if (file := _file(path)) is not None:
+        _AT_WORK.add(file)
+
+
+def _file(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def prepare_writer(connection: sqlite3.Connection) -> None:

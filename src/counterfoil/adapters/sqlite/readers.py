@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -20,6 +21,8 @@ from counterfoil.errors import StoreBusy
 
 IDLE_READERS_MAX: Final = 8
 WAL_SUFFIX: Final = "-wal"
+LOOK_S: Final = 0.002
+"""How often a fork looks whether the last reader has come back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,7 @@ class Readers:
         self._busy_s = busy_s
         self._lock = threading.Lock()
         self._idle: list[sqlite3.Connection] = []
+        self._out = 0
         self._closed = False
         self._still: Stillness | None = None
 
@@ -64,13 +68,18 @@ class Readers:
         if self._still is not None and not self._still.holds():
             self.drop_idle()
         with self._lock:
+            self._out += 1
             if self._idle:
                 return self._idle.pop()
-        connection = self._open()
         try:
-            prepare_reader(connection)
+            connection = self._open()
+            try:
+                prepare_reader(connection)
+            except BaseException:
+                close_quietly(connection)
+                raise
         except BaseException:
-            close_quietly(connection)
+            self._count_back()
             raise
         return connection
 
@@ -89,8 +98,41 @@ class Readers:
         with self._lock:
             if not self._closed and len(self._idle) < IDLE_READERS_MAX:
                 self._idle.append(connection)
+                self._out -= 1
                 return
+        self.discard(connection)
+
+    def discard(self, connection: sqlite3.Connection) -> None:
+        """Close one that was taken and met an error, or that is one too many."""
         close_quietly(connection)
+        self._count_back()
+
+    def _count_back(self) -> None:
+        with self._lock:
+            self._out -= 1
+
+    def rest(self, timeout_s: float) -> bool:
+        """Before a fork: close the idle ones and hand none out until :meth:`resume`; False where some are in use.
+
+        Nobody else may call ``resume``: the lock is held by whoever forks.
+        """
+        until_s = time.monotonic() + timeout_s
+        while True:
+            if not self._lock.acquire(timeout=max(0.0, until_s - time.monotonic())):
+                return False
+            if self._out == 0:
+                idle, self._idle, self._still = self._idle, [], None
+                for connection in idle:
+                    close_quietly(connection)
+                return True
+            self._lock.release()
+            if time.monotonic() >= until_s:
+                return False
+            time.sleep(LOOK_S)
+
+    def resume(self) -> None:
+        """After a fork, in the parent, where :meth:`rest` said that all are at rest."""
+        self._lock.release()
 
     def close(self) -> None:
         """Close the idle ones; those in use are closed when they come back."""
@@ -106,8 +148,13 @@ class Readers:
 
     def abandon(self) -> list[sqlite3.Connection]:
         """After a fork: the connections that must neither be used nor closed in the child."""
-        idle, self._idle, self._closed = self._idle, [], True
+        idle, self._idle, self._closed, self._out = self._idle, [], True, 0
         return idle
+
+    @property
+    def in_use(self) -> bool:
+        """Whether somebody has a connection."""
+        return self._out > 0
 
     def _open(self) -> sqlite3.Connection:
         if writable(self._path.parent) or _has_log(self._path):

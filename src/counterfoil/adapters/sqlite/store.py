@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from counterfoil.adapters.shared.handles import StoreHandle, abandoned_after_for
 from counterfoil.adapters.shared.refusals import check_checkpoint
 from counterfoil.adapters.sqlite import leases
 from counterfoil.adapters.sqlite.checks import require
-from counterfoil.adapters.sqlite.connect import Params, close_quietly, fetch
+from counterfoil.adapters.sqlite.connect import Params, fetch, forked_at_work
 from counterfoil.adapters.sqlite.engine import CommitInDoubt, Engine
 from counterfoil.adapters.sqlite.faults import translate
 from counterfoil.adapters.sqlite.loading import load
@@ -78,6 +79,7 @@ class SqliteStore(StoreHandle[Engine, RowTables], Reads):
         self._writer = writer
         self._engine = engine
         self._turn = turn
+        self._rests = (False, False)
         abandoned_after_fork(self)
 
     # ---- what it is ----------------------------------------------------------------------------------------------
@@ -289,17 +291,42 @@ class SqliteStore(StoreHandle[Engine, RowTables], Reads):
                 connection.execute("ROLLBACK")
             self._readers.check()
         except sqlite3.Error as error:
-            close_quietly(connection)
+            self._readers.discard(connection)
             raise translate(error, self._path, "read") from error
         except BaseException:
-            close_quietly(connection)
+            self._readers.discard(connection)
             raise
         self._readers.give(connection)
 
+    def rest(self, timeout_s: float) -> None:
+        """Before a fork: close the files, so that the child inherits nothing of them; they open again when needed.
+
+        What SQLite knows about the locks of a file crosses a fork and the locks do not. A child that opened the file
+        beside it would hold none, and lose what it records as soon as its parent closes (the log is taken away).
+        """
+        until_s = time.monotonic() + timeout_s
+        writer = self._writer.rest(timeout_s)
+        self._rests = (writer, self._readers.rest(max(0.0, until_s - time.monotonic())))
+        if writer and self._engine is not None:
+            self._engine.drop()
+
+    def resume(self) -> None:
+        """After a fork, in the parent."""
+        (writer, readers), self._rests = self._rests, (False, False)
+        if readers:
+            self._readers.resume()
+        if writer:
+            self._writer.resume()
+
     def abandon(self) -> list[object]:
         """After a fork, in the child: the handles that must neither be used nor closed there."""
+        busy = self._readers.in_use
         held: list[object] = [*self._readers.abandon()]
-        return held if self._engine is None else [*held, self._engine.abandon()]
+        if self._engine is not None and (connection := self._engine.abandon()) is not None:
+            held.append(connection)
+        if held or busy:
+            forked_at_work(self._path)
+        return held
 
     def close(self) -> None:
         """See ``Store.close``."""

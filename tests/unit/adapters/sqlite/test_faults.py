@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import threading
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from counterfoil.adapters.filesystem.mounts import Mount
+from counterfoil.adapters.shared import handles
 from counterfoil.adapters.sqlite.faults import translate
 from counterfoil.errors import (
     HandleForked,
@@ -223,6 +225,73 @@ def test_a_forked_child_opens_the_ledger_again_and_both_append(ledger, store, st
     other = SampleStream(stream.ids)
     receipt(store, other.unit(other.event(), create=True))
     assert store.head(stream.stream_id).sequence == 4
+
+
+@pytest.mark.processes
+def test_what_a_child_records_is_kept_when_its_parent_closes_first(ledger, store, stream):
+    receipt(store, stream.unit(stream.event()))
+    closed, told = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            mine = ledger.open()
+            receipt(mine, stream.unit(stream.event()))
+            os.read(closed, 1)
+            receipt(mine, stream.unit(stream.event()))
+            # Killed, as it were: nobody closes the log in order.
+            code = 0
+        finally:
+            os._exit(code)
+    # The last one who closes the ledger takes its log away, and must not overlook the child.
+    store.close()
+    os.write(told, b".")
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    again = ledger.open()
+    assert again.head(stream.stream_id).sequence == 6
+    assert len(list(again.read(stream.stream_id))) == 6
+    again.close()
+
+
+@pytest.mark.processes
+def test_a_child_forked_while_somebody_reads_is_refused_and_the_parent_goes_on(
+    ledger, store, stream, monkeypatch
+):
+    monkeypatch.setattr(handles, "REST_S", 0.0)
+
+    def work():
+        with pytest.raises(HandleForked) as refused:
+            ledger.open()
+        return "spawn" in refused.value.hint
+
+    with store.snapshot() as reader:
+        assert in_child(work) == 0
+        assert reader.head(stream.stream_id).sequence == 3
+    receipt(store, stream.unit(stream.event()))
+    assert store.head(stream.stream_id).sequence == 4
+    # Nothing is in use any more, so the next child may.
+    assert in_child(lambda: ledger.open().head(stream.stream_id).sequence == 4) == 0
+
+
+@pytest.mark.processes
+def test_a_fork_waits_for_whoever_writes(ledger, store, stream, monkeypatch):
+    monkeypatch.setattr(handles, "REST_S", 60.0)
+    writing, go = threading.Event(), threading.Event()
+    other = SampleStream(stream.ids)
+
+    def hold():
+        writing.set()
+        assert go.wait(60)
+
+    thread = threading.Thread(target=lambda: store._writer.call(hold).result(60))
+    thread.start()
+    assert writing.wait(60)
+    later = threading.Timer(0.05, go.set)
+    later.start()
+    assert in_child(lambda: ledger.open().head(stream.stream_id).sequence == 3) == 0
+    assert go.is_set()
+    thread.join(60)
+    receipt(store, other.unit(other.event(), create=True))
 
 
 def test_paths_with_any_character_are_opened(tmp_path, ledger):
