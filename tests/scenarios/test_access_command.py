@@ -99,6 +99,19 @@ def test_a_search_says_who_asks(shell):
     assert SAID not in refused.out
 
 
+def test_a_search_over_all_conversations_is_for_a_role_that_may_and_a_refusal_is_recorded(shell):
+    asked = ("search", "parcel", "--all")
+    nobody = shell(*asked)
+    assert (nobody.code, SAID in nobody.out, "--by" in nobody.err) == (77, False, True)
+    for who, rule in (("olga", "not-in-role"), ("eve", "no-role")):
+        refused = shell(*asked, "--by", who, "--purpose", "why")
+        assert (refused.code, SAID in refused.out) == (77, False)
+        assert recorded(shell)[-1] == (False, rule, who, "why")
+    found = shell(*asked, "--by", "ann", "--purpose", "complaint 17")
+    assert (found.code, SAID in found.out) == (0, True)
+    assert recorded(shell)[-1] == (True, "auditor", "ann", "complaint 17")
+
+
 def test_as_and_purpose_are_given_together(shell):
     for words in (("--as", "ann"), ("--purpose", "why")):
         assert shell("show", "case-1", *words).code == 64

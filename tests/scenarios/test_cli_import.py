@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -177,3 +178,11 @@ def test_a_ledger_whose_key_store_is_gone_is_not_simply_there(shell):
     assert "key store" in done.err
     assert "is there already" not in done.out
     assert not (shell.place / "keys.db").exists()
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("more", [(), ("--archive",)], ids=["found out", "said"])
+def test_a_pipe_is_refused_unopened_and_no_ledger_is_made(shell, tmp_path, more):
+    os.mkfifo(tmp_path / "pipe")
+    done = shell("import", str(tmp_path / "pipe"), *more)
+    assert (done.code, "not a regular file" in words(done.err)) == (65, True)

@@ -168,6 +168,8 @@ def is_archive(path: Path) -> bool:
     """Whether an archive may lie here: told by content, not by name."""
     if path.is_dir():
         return (path / LINES).is_file()
+    if not path.is_file():
+        return False  # a pipe would wait, a device act
     try:
         with path.open("rb") as file:
             return file.read(len(_ZIP_MAGIC)) == _ZIP_MAGIC
@@ -213,11 +215,15 @@ class _DirectorySource:
 
 @contextmanager
 def opened(path: Path) -> Iterator[Source]:
-    """The archive at ``path``. Raises FileMissing, ArchiveInvalid or StoreIO."""
+    """The archive at ``path``. Raises FileMissing, InvalidForm, ArchiveInvalid or StoreIO."""
     try:
         if path.is_dir():
             with (path / LINES).open("rb") as file:
                 yield _DirectorySource(path, file)
+        elif path.exists() and not path.is_file():
+            raise InvalidForm(
+                f"{path} is not a regular file", hint="name a directory, or a ZIP", argument="path"
+            )
         else:
             with path.open("rb") as file:
                 yield _ZipSource(file)

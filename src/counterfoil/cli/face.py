@@ -30,7 +30,7 @@ WIDTH_MIN: Final = 40
 WIDTH_PIPE: Final = 100
 """Columns where there is no terminal to ask."""
 
-DEMANDED: Final = "the configuration demands who reads, and what for: --as NAME --purpose TEXT"
+DEMANDED: Final = "the configuration demands who reads, and what for: {} NAME --purpose TEXT"
 """Why content is withheld where counterfoil.toml has a table ``access`` and nobody said who they are."""
 
 LEDGER_VARIABLE: Final = "COUNTERFOIL_LEDGER"
@@ -92,7 +92,9 @@ class Face:
         ledger.ports.session, ledger.ports.withheld = None, ""
         if self.reader is None:
             guarding = self.config.access
-            ledger.ports.withheld = DEMANDED if guarding is not None and guarding.required else ""
+            ledger.ports.withheld = (
+                DEMANDED.format("--as") if guarding is not None and guarding.required else ""
+            )
             return
         reading = ledger.reading(
             stream_id,
@@ -103,11 +105,11 @@ class Face:
         )
         ledger.ports.session = reading.__enter__().session
 
-    def demand(self, actor: str | None) -> None:
-        """Refuse a command that shows content by itself, where the configuration demands to know who asks."""
+    def demand(self, actor: str | None, option: str) -> None:
+        """Refuse a command that shows content by itself, where the configuration demands to know who asks: by ``option``."""
         guarding = self.config.access
         if actor is None and guarding is not None and guarding.required:
-            raise AccessRefused(DEMANDED, rule="access-required")
+            raise AccessRefused(DEMANDED.format(option), rule="access-required")
 
     def open(
         self, *, write: bool = False, create: bool = False, migration: Migration | None = None

@@ -21,6 +21,7 @@ class Past:
         tables: dict[str, list[Row]],
         whole: bool,
         views: dict[str, View],
+        known: frozenset[str],
     ) -> None:
         self.conversation: str = conversation
         self.sequence: int = sequence
@@ -29,12 +30,19 @@ class Past:
         self.whole: bool = whole
         """False where a row follows from content that cannot be had: it is then left as far as headers tell."""
         self.projections: dict[str, View] = views
+        self._known = known
 
     def __repr__(self) -> str:
         return f"<Past of {self.conversation} at {self.sequence}>"
 
     def rows(self, table: str) -> list[Row]:
-        """The rows of one table, by key."""
+        """The rows of one table, by key. Raises InvalidForm for a table that there is not."""
+        if table not in self._known:
+            raise InvalidForm(
+                f"there is no table of rows {table!r}",
+                hint=f"these are: {', '.join(sorted(self._known))}",
+                argument="table",
+            )
         return self.tables.get(table, [])
 
     @property
@@ -85,7 +93,8 @@ class Rewinding(Projecting):
             for projection in self.projector.projections.values()
             if projection.over == "conversation"
         }
-        return Past(stream_id, sequence, last, tables, whole, views)
+        known = frozenset(spec.name for feature in FEATURES for spec in feature.tables)
+        return Past(stream_id, sequence, last, tables, whole, views, known)
 
 
 def _number(cell: object) -> int:

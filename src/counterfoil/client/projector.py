@@ -263,8 +263,14 @@ class Projector:
         try:
             content = newest.content
             material = self._ports.material(stream_id)
-        except (ContentUnavailable, AccessError):
-            return None  # its content went with what it was folded from: said by the event itself
+        except ContentUnavailable as error:
+            # Erased or withheld, it went with what it was folded from, and the event says so itself.
+            state = error.fields.get("state")
+            if state in {"missing", "damaged"}:
+                refused.append(Refused(version, sequence, "damaged", f"its content is {state}"))
+            return None
+        except AccessError:
+            return None
         answer = judged_content(material, projection, newest.data, content, newest.sequence - 1)
         return self._used(answer, refused)
 

@@ -71,6 +71,7 @@ class Rehearsing(Requesting):
         self.check_writable()
         if steps not in ("run", "block"):
             raise InvalidForm('steps is "run" or "block"', argument="steps")
+        _check_given(model, policy)
         row, agent = self._ended(run_id)
         check_no_loop(agent)
         stream_id = str(row["stream_id"])
@@ -174,6 +175,19 @@ class Rehearsing(Requesting):
         stream_id, sequence = str(row["stream_id"]), int(row["started_sequence"] or 0)
         for name, value in drive(_slots(stream_id, sequence), self.ports):
             yield name, from_json(value)
+
+
+def _check_given(model: object, policy: object) -> None:
+    """Refuse, before a run is begun, what cannot be asked or cannot rule."""
+    if model is not None and not callable(model):
+        raise InvalidForm(f"a model is callable, not {type(model).__name__}", argument="model")
+    if policy is not None and not (
+        hasattr(policy, "revision") and callable(getattr(policy, "evaluate", None))
+    ):
+        raise InvalidForm(
+            f"a policy has name, revision, snapshot and evaluate, which {type(policy).__name__} lacks",
+            argument="policy",
+        )
 
 
 def _slots(stream_id: str, sequence: int) -> Flow[list[tuple[str, Any]]]:

@@ -13,6 +13,7 @@ from counterfoil.replay.recorded import NoChildren, ReplayRun, RunReplay, Way, c
 from counterfoil.runtime.agents import find_agent
 from counterfoil.runtime.block import RunHost
 from counterfoil.runtime.children.spawn import Nursery
+from counterfoil.runtime.rehearsals import refuse_rehearsal
 from counterfoil.runtime.rows import RUNS
 from counterfoil.runtime.spec import make_spec
 from counterfoil.runtime.state import FINISHED
@@ -26,12 +27,13 @@ class Replaying(Handle):
 
         Answers of models and results of tools come from the record, nothing is called and nothing is recorded; at the
         first thing that the record does not hold the code is stopped. What the code does past the run (opening a file,
-        say) is done again. Raises ``RunNotFound``, ``RunBusy`` for a run that is still open, and ``AgentNotFound``
-        where its agent is not registered.
+        say) is done again. Raises ``RunNotFound``, ``RunBusy`` for a run that is still open, ``RehearsalOnly`` for a
+        rehearsal, whose calls were answered from another record, and ``AgentNotFound`` where its agent is not registered.
         """
         row = self.ports.store.get(RUNS, (run_id,))
         if row is None or row["tenant"] != self.tenant:
             raise RunNotFound(f"there is no run {run_id} in {self.place}", run_id=run_id)
+        drive(refuse_rehearsal(run_id, "replayed"), self.ports)
         if row["state"] != FINISHED:
             raise RunBusy(f"run {run_id} has not ended", hint="replay it when it has", run_id=run_id)
         name = str(row["agent"])

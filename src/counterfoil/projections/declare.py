@@ -86,6 +86,11 @@ class Projection:
         """Where a state in its JSON form does not fit the schema, or None."""
         return None if self.schema is None else misfit(value, self.schema)
 
+    @property
+    def may_be_none(self) -> bool:
+        """Whether None is a state: it is the first one, or the schema allows ``null``."""
+        return self.initial is None or (self.schema is not None and self.misfit(None) is None)
+
     def wants(self, event_type: str) -> bool:
         """Whether the fold is told events of this type."""
         return event_type not in OWN_TYPES and (not self.types or event_type in self.types)

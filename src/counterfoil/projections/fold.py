@@ -27,6 +27,9 @@ class Stop:
         self.event_type: str = event_type
         self.error: BaseException = error
 
+    def __repr__(self) -> str:
+        return f"<Stop: {self.why}>"
+
     @property
     def why(self) -> str:
         """In words: what was raised by its class alone, since its text may hold content."""
@@ -54,7 +57,7 @@ class Folding:
             # Judged before it is passed over: what this build does not know may change what it does know (case S22).
             for known in interpreted(self._registry, (event,), self._upcasts):
                 if self.projection.wants(known.type):
-                    self.state = self.projection.fold(self.state, Told(known))
+                    self.state = _returned(self.projection, self.projection.fold(self.state, Told(known)))
         except Exception as error:  # noqa: BLE001 - the application's own fold; whatever it raises stops it alone
             self.stop = Stop(event.stream_id, event.sequence, event.type, error)
             return False
@@ -82,6 +85,16 @@ class Folding:
             self.stop = Stop("", self.sequence, "state", error)
             return None
         return data
+
+
+def _returned(projection: Projection, state: Any) -> Any:
+    """What the fold gave back. None is the state that a fold forgot to return, unless the projection names it as one."""
+    if state is None and not projection.may_be_none:
+        raise InvalidForm(
+            f"the fold of {projection.name} returned None",
+            hint="return the state; for None as a state, let the schema allow null",
+        )
+    return state
 
 
 def _misfit(projection: Projection, path: str, keyword: str) -> CounterfoilError:

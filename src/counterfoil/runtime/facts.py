@@ -8,7 +8,7 @@ from typing import Any, Final
 from counterfoil.companions.seal import sealed
 from counterfoil.companions.table import Change
 from counterfoil.core import canonical
-from counterfoil.core.catalogue import Registry
+from counterfoil.core.catalogue import EVENT_TYPES, Registry
 from counterfoil.core.event import Draft, Part
 from counterfoil.core.forms import time_text
 from counterfoil.core.ids import derived_id
@@ -42,6 +42,17 @@ class Facts:
             )
             self._ids[event_type] = {event.event_id for event in found}
         return self._ids[event_type]
+
+
+def own_type(event_type: str) -> str:
+    """Refuse a type of the product with InvalidForm: rows, recovery and readers of decisions believe such events."""
+    if event_type in EVENT_TYPES:
+        raise InvalidForm(
+            f"{event_type} is a type of Counterfoil itself, and recorded by it alone",
+            hint="choose a name of your own",
+            argument="event_type",
+        )
+    return event_type
 
 
 def record_flow(
@@ -102,7 +113,13 @@ def _split(
     return public, encoded
 
 
-def _checked(changes: Sequence[Change]) -> Sequence[Change]:
+def _checked(changes: object) -> Sequence[Change]:
+    if not isinstance(changes, list | tuple):
+        raise InvalidForm(
+            f"rows is a list of changes, not {type(changes).__name__}",
+            hint="rows=[orders.put({…})]",
+            argument="rows",
+        )
     for change in changes:
         if not isinstance(change, Change):
             raise InvalidForm(

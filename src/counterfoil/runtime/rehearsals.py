@@ -41,12 +41,12 @@ def rehearsed_by(run_id: str) -> Flow[str | None]:
     return None if row is None else str(row["rehearsal_of"])
 
 
-def refuse_rehearsal(run_id: str) -> Flow[None]:
-    """Raise ``RehearsalOnly`` if the run is one: its code would be run with effects that are made."""
+def refuse_rehearsal(run_id: str, what: str = "gone on with") -> Flow[None]:
+    """Raise ``RehearsalOnly`` if the run is one: its effects are those of another record, or would now be made."""
     original = yield from rehearsed_by(run_id)
     if original is not None:
         raise RehearsalOnly(
-            f"run {run_id} is a rehearsal of run {original} and is not gone on with",
+            f"run {run_id} is a rehearsal of run {original} and is not {what}",
             run_id=run_id,
             rehearsal_of=original,
         )

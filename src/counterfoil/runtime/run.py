@@ -35,7 +35,7 @@ from counterfoil.runtime.checking import Checking
 from counterfoil.runtime.children.spawn import SpawnHow, child_wanted, nursery, spawn_flow
 from counterfoil.runtime.children.wait import wait_flow
 from counterfoil.runtime.decide import CHOSEN_TERMINALS
-from counterfoil.runtime.facts import message_flow, record_flow
+from counterfoil.runtime.facts import message_flow, own_type, record_flow
 from counterfoil.runtime.notes import Notes
 from counterfoil.runtime.shutdown import WATCH
 from counterfoil.runtime.slots.facade import State
@@ -207,10 +207,13 @@ class Run(Asking, Checking, Notes):
 
         Fields declared public with ``ledger.declare`` stand in the open, everything else is content. A type that was
         not declared needs ``ignorable=True`` (DESIGN 3). ``rows`` are changes of companions
-        (``ledger.declare_table``), made in the event's own transaction. Resuming records nothing twice.
+        (``ledger.declare_table``), made in the event's own transaction. Resuming records nothing twice. Raises
+        InvalidForm for a type of the product.
         """
         registry = self._host.registry
-        flow = record_flow(self._open_scope(), registry, event_type, data or {}, version, ignorable, rows)
+        flow = record_flow(
+            self._open_scope(), registry, own_type(event_type), data or {}, version, ignorable, rows
+        )
         self._drive(flow)
 
     async def arecord(
@@ -224,7 +227,9 @@ class Run(Asking, Checking, Notes):
     ) -> None:
         """As :meth:`record`, for tasks."""
         registry = self._host.registry
-        flow = record_flow(self._open_scope(), registry, event_type, data or {}, version, ignorable, rows)
+        flow = record_flow(
+            self._open_scope(), registry, own_type(event_type), data or {}, version, ignorable, rows
+        )
         await self._adrive(flow)
 
     def artifact(self, source: Given, **how: Unpack[How]) -> Artifact:

@@ -162,6 +162,22 @@ def test_a_rehearsal_is_a_run_of_its_own_that_names_the_original():
     assert shop.ledger.run_row(done.run_id)["terminal"] == "success"
 
 
+def test_a_rehearsal_is_not_replayed_since_its_calls_were_answered_from_another_record():
+    shop = Shop()
+    done = shop.rehearse(shop.run())
+    with pytest.raises(RehearsalOnly, match="not replayed"):
+        shop.ledger.replay(done.run_id)
+
+
+@pytest.mark.parametrize("wrong", [{"model": 3}, {"policy": 3}], ids=["model", "policy"])
+def test_what_is_no_model_or_policy_is_refused_before_a_run_is_begun(wrong):
+    shop = Shop()
+    run_id = shop.run()
+    with pytest.raises(InvalidForm):
+        shop.ledger.rehearse(run_id, **wrong)
+    assert shop.ledger.rehearsals(run_id) == []
+
+
 @BOTH
 def test_no_effect_is_intended_and_no_key_is_taken(asynchronous):
     shop = Shop(asynchronous=asynchronous, key=lambda order, **_: f"refund:{order}")

@@ -84,6 +84,15 @@ def test_what_no_table_made_is_no_row(ledger):
         note(ledger, {"id": 1})
 
 
+@pytest.mark.parametrize(
+    "form", [lambda change: change, lambda change: iter([change])], ids=["alone", "once"]
+)
+def test_rows_that_are_no_list_are_refused(ledger, form):
+    table = ledger.declare_table("t", key="id")
+    with ledger.run("a", conversation="c") as run, pytest.raises(InvalidForm, match="a list of changes"):
+        run.record("x.noted", {}, ignorable=True, rows=form(table.put({"id": 1})))
+
+
 def test_the_event_commits_to_the_rows_that_were_written_beside_it(ledger):
     table = ledger.declare_table("t", key="id")
     note(ledger, table.put({"id": 1}), table.remove(2))

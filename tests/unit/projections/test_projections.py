@@ -175,6 +175,23 @@ def test_a_state_over_the_limit_of_an_event_moves_to_an_artifact_and_comes_back(
     assert (len(view.state), view.began_at > 0) == (500_000, True)
 
 
+@pytest.mark.parametrize("harm", ["missing", "damaged"])
+def test_a_checkpoint_whose_artifact_cannot_be_had_is_rejected_once_and_made_anew(world, harm):
+    grown = Projection("grown", 1, "", lambda state, event: state + "x" * 100_000, types=frozenset({NOTED}))
+    ledger = worker(world, grown)
+    note(ledger, *"abcde")
+    ledger.store._state.checkpoints.clear()
+    objects = ledger.artifacts.store._objects
+    for sha256 in list(objects):
+        if harm == "missing":
+            del objects[sha256]
+        else:
+            objects[sha256] = objects[sha256][:-1] + b"?"
+    views = [ledger.projection("grown", "c") for _ in range(2)]
+    assert [len(view.state) for view in views] == [500_000, 500_000]
+    assert rejected(ledger) == ["damaged"]
+
+
 # ---- what is not used ----------------------------------------------------------------------------------------------
 
 
@@ -337,6 +354,28 @@ def test_a_state_without_a_form_stops_it(world):
 # ---- content that is gone ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    "initial, schema, stops",
+    [
+        ([], None, True),
+        (None, None, False),
+        (0, {"type": ["integer", "null"]}, False),
+        ([], {"type": "array"}, True),
+    ],
+    ids=["forgotten", "the first state", "allowed", "of another form"],
+)
+def test_none_is_a_state_only_where_it_is_declared_as_one(world, initial, schema, stops):
+    forgetful = Projection("forgetful", 1, initial, lambda state, event: None, schema, frozenset({NOTED}))
+    ledger = worker(world, forgetful)
+    note(ledger, "x")
+    view = ledger.projection("forgetful", "c")
+    if stops:
+        with pytest.raises(ProjectionStopped, match="InvalidForm"):
+            _ = view.state
+    else:
+        assert view.state is None
+
+
 def test_absent_content_is_a_marker_that_says_why_and_the_fold_goes_on(world):
     told = []
 
@@ -418,6 +457,14 @@ def test_a_past_state_is_the_state_as_it_was(ledger):
     assert ledger.at("c", past).projection("notes").state["said"] == ["one"]
     assert ledger.at("c", 0).projection("notes").state["said"] == []
     assert ledger.projection("notes", "c").state["said"] == ["one", "two"]
+
+
+def test_a_table_that_there_is_not_is_named_with_those_there_are(ledger):
+    note(ledger, "x")
+    past = ledger.at("c", 1)
+    assert past.rows("runs") == []
+    with pytest.raises(InvalidForm, match=r"nope.*conversations"):
+        past.rows("nope")
 
 
 def test_rows_of_the_past_are_those_that_stood_then(ledger):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from counterfoil.core.event_types import EVENT_TYPES
 from counterfoil.errors import InvalidForm, PublicFieldRefused, RunClosed, UnknownEventType
 from tests.running import facts, types_of, vanish
 
@@ -35,6 +36,15 @@ def test_free_text_is_refused_in_a_public_field(ledger):
 def test_a_type_of_the_product_is_not_the_applications_to_declare(ledger):
     with pytest.raises(InvalidForm):
         ledger.declare("effect.intended", public={})
+
+
+@pytest.mark.parametrize("event_type", sorted(EVENT_TYPES))
+def test_a_type_of_the_product_is_not_the_applications_to_record(ledger, event_type):
+    with ledger.run("a", conversation="c") as run:
+        before = types_of(ledger, "c")
+        with pytest.raises(InvalidForm, match="of Counterfoil itself"):
+            run.record(event_type, {}, ignorable=True)
+        assert types_of(ledger, "c") == before
 
 
 def test_a_resumed_run_records_each_fact_once(world, ledger):

@@ -44,7 +44,7 @@ def command(
     """
     if (actor is None) is not (purpose is None):
         raise click.UsageError("--as and --purpose are given together")
-    face.demand(actor)
+    face.demand(actor, "--as")
     keys = _keys(kind, passphrase_file, recipient)
     with face.open(write=True) as ledger:
         with face.progress("exporting", "events") as progress:

@@ -72,7 +72,7 @@ def command(
     if (by is None) is not (purpose is None):
         raise click.UsageError("--by and --purpose are given together")
     if text is not None:
-        face.demand(by)
+        face.demand(by, "--by")
     # Who asked is recorded, so the ledger is written then.
     with face.open(write=by is not None) as ledger:
         # Opened without a look at the index, so that one that is damaged can be made again.
