@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import counterfoil
+from tests.archives import verified
 
 CALLS = ("mkdir", "pwrite64", "fdatasync", "fsync", "ftruncate", "rename", "unlink")
 POINTS_MIN = 26
@@ -60,6 +61,8 @@ def test_a_creation_killed_at_any_step_is_gone_through_again(tmp_path):
         with counterfoil.open(place) as ledger, ledger.run("a", conversation="c"):
             pass
         with counterfoil.open(place, create=False) as ledger:
+            # What a kill left behind is no damage.
+            assert verified(ledger).exit_code == 0
             return [row["terminal"] for row in ledger.runs()]
 
     with ThreadPoolExecutor(AT_ONCE) as pool:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import random
 
 import pytest
 
 import counterfoil
-from counterfoil.errors import ArchiveInvalid, CounterfoilError
+from counterfoil.archive.lines import LINE_BYTES_MAX, end_line, first_line
+from counterfoil.client.archiving import KeysBy
+from counterfoil.errors import ArchiveInvalid, CounterfoilError, KeyWithheld, StoreIO
 from tests.archives import files
 
 FLIPS = 1500
+"""Of the directory, and as many of the ZIP."""
 
 SHARES = 4
 """A test cuts at every so many bytes, so that none takes long."""
-"""Of the directory, and as many of the ZIP."""
 
 
 @pytest.fixture(scope="module")
@@ -192,3 +196,84 @@ def test_the_first_fault_is_named_with_its_line_and_byte(small, tmp_path, target
         begins.append(begins[-1] + len(one))
     assert begins[line - 1] <= error.offset
     assert str(error.offset) in error.message
+
+
+def test_an_archive_of_nothing_is_refused_and_leaves_nothing(tmp_path, target):
+    before, made = left(target), tmp_path / "nothing"
+    made.mkdir()
+    first = first_line(0)
+    end = end_line(1, hashlib.sha256(first).hexdigest())
+    (made / "archive.jsonl").write_bytes(first + end)
+    assert refused(target, made, before).line == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"[" * 1_000_000 + b"\n",
+        b'{"ctx":' * 100_000 + b"\n",
+        b'{"ctx":"counterfoil/archive/v1","streams":' + b"9" * 5000 + b"}\n",
+        b'{"ctx":"counterfoil/archive/v1","streams":1e999}\n',
+        b"x" * (LINE_BYTES_MAX + 2),
+        b"\0" * 1000,
+    ],
+    ids=["arrays in arrays", "objects in objects", "a huge number", "no number", "one long line", "zeros"],
+)
+@pytest.mark.parametrize("accept", [False, True], ids=["strict", "damage accepted"])
+def test_lines_made_to_overwhelm_a_reader_are_refused(tmp_path, target, text, accept):
+    before, made = left(target), tmp_path / "made"
+    made.mkdir()
+    (made / "archive.jsonl").write_bytes(text)
+    with pytest.raises(ArchiveInvalid) as told:
+        target.import_archive(made, accept_damaged=accept)
+    assert told.value.line == 1
+    assert left(target) == before
+
+
+def test_objects_and_packages_that_are_no_files_are_neither_followed_nor_waited_for(small, tmp_path, target):
+    before, made = left(target), copied(small, tmp_path)
+    (stored,) = (made / "objects").iterdir()
+    other = tmp_path / "other"
+    other.write_bytes(b"something else")
+    stored.unlink()
+    stored.symlink_to(other)
+    refused(target, made, before)
+    stored.unlink()
+    os.mkfifo(stored)
+    refused(target, made, before)
+    os.mkfifo(made.with_name(made.name + ".keys.json"))
+    assert isinstance(refused(target, made, before), StoreIO)
+
+
+def test_a_package_that_demands_more_work_is_refused_before_any_is_done(small, tmp_path, target):
+    before, made = left(target), copied(small, tmp_path)
+    with counterfoil.open(small / "ledger") as origin:
+        origin.export_archive(["c"], tmp_path / "keyed", keys=KeysBy(passphrase="p"))
+    package = (tmp_path / "keyed.keys.json").read_bytes()
+    demanding = package.replace(b'"n":131072', b'"n":1073741824')
+    assert demanding != package
+    made.with_name(made.name + ".keys.json").write_bytes(demanding)
+
+    def asked():
+        pytest.fail("nobody is asked for a passphrase")
+
+    with pytest.raises(ArchiveInvalid, match="work"):
+        target.import_archive(made, passphrase=asked)
+    assert left(target) == before
+
+
+@pytest.mark.parametrize("name", ["a.zip", "a"])
+def test_what_goes_out_is_for_its_owner_alone(small, tmp_path, name):
+    with counterfoil.open(small / "ledger") as origin:
+        origin.export_archive(["c"], tmp_path / name, keys=KeysBy(passphrase="p"))
+    for made in (tmp_path / name, tmp_path / f"{name}.keys.json"):
+        assert made.stat().st_mode & 0o077 == 0
+
+
+def test_an_epoch_of_another_ledger_opens_nothing_and_says_so(small, tmp_path, target):
+    before = left(target)
+    with counterfoil.open(small / "ledger") as origin:
+        origin.export_archive(["c"], tmp_path / "a.zip", keys=KeysBy(epoch=True))
+    with pytest.raises(KeyWithheld, match="not at hand here"):
+        target.import_archive(tmp_path / "a.zip")
+    assert left(target) == before

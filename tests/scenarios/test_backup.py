@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import json
+import tarfile
 import threading
 
 import pytest
@@ -10,7 +13,14 @@ import counterfoil
 from counterfoil.client.backup import backup_ledger
 from counterfoil.client.restoring import accept_loss, restore_backup
 from counterfoil.effects.registry import own_tools
-from counterfoil.errors import ArchiveInvalid, CounterfoilError, InvalidForm, LossNotAccepted, RunWaiting
+from counterfoil.errors import (
+    ArchiveInvalid,
+    ChainBroken,
+    CounterfoilError,
+    InvalidForm,
+    LossNotAccepted,
+    RunWaiting,
+)
 from tests.archives import converse, verified
 from tests.running import types_of
 from tests.scenarios.conftest import ON_SERVER, lies
@@ -213,3 +223,80 @@ def test_nothing_is_written_over_and_a_loss_is_accepted_once(tmp_path):
         accept_loss(again, **BY)
     with pytest.raises(InvalidForm):
         accept_loss(tmp_path / "ledger", **BY)
+
+
+LEDGER = "ldg_01J9ZC3Y3V7W2R5T8QK4M6N0PS"
+SAID = {
+    "ctx": "counterfoil/backup/v1",
+    "ledger": LEDGER,
+    "taken_at": "2026-09-01T14:44:21.000Z",
+    "streams": 1,
+    "events": 1,
+    "files": {},
+}
+
+
+def said(**members):
+    return ("manifest.json", json.dumps(SAID | members).encode())
+
+
+def linked(kind):
+    info = tarfile.TarInfo("ledger.db")
+    info.type, info.linkname = kind, "/etc/hostname"
+    return info, None
+
+
+def sparse():
+    """A few bytes that say they are a terabyte."""
+    info = tarfile.TarInfo("ledger.db")
+    info.pax_headers = {"GNU.sparse.map": "0,1", "GNU.sparse.size": str(1 << 40), "GNU.sparse.major": "0"}
+    info.size = 1
+    return info, b"x"
+
+
+HOSTILE = {
+    "a path upwards": [("../evil", b"x")],
+    "a path from the root": [("/evil", b"x")],
+    "a path upwards behind a name": [("kek/../../evil", b"x")],
+    "a symbolic link": [linked(tarfile.SYMTYPE)],
+    "a hard link": [linked(tarfile.LNKTYPE)],
+    "a pipe": [linked(tarfile.FIFOTYPE)],
+    "a sparse file": [sparse()],
+    "a file twice": [("ledger.db", b"x"), ("ledger.db", b"y")],
+    "two manifests": [said(), said()],
+    "a file behind the manifest": [said(), ("ledger.db", b"x")],
+    "no manifest": [("ledger.db", b"x")],
+    "no ledger": [said()],
+    "a manifest that is a list": [("manifest.json", b"[]")],
+    "a manifest of arrays in arrays": [("manifest.json", b"[" * 1_000_000)],
+    "a manifest that is no text": [("manifest.json", b"\xff\x00")],
+    "files in a list": [said(files=[])],
+    "files without digests": [said(files={"ledger.db": 1})],
+    "another version": [said(ctx="counterfoil/backup/v9")],
+    "a ledger id that is none": [said(ledger="../x")],
+    "a time that is none": [said(taken_at=7)],
+    "a count below nothing": [said(events=-1)],
+}
+
+
+@pytest.mark.parametrize("members", HOSTILE.values(), ids=HOSTILE)
+def test_a_backup_made_by_somebody_else_writes_nothing_anywhere(tmp_path, members):
+    with tarfile.open(tmp_path / "backup", "w", format=tarfile.PAX_FORMAT) as tar:
+        for name, data in members:
+            info = tarfile.TarInfo(name) if isinstance(name, str) else name
+            if data is not None:
+                info.size = len(data)
+            tar.addfile(info, None if data is None else io.BytesIO(data))
+    with pytest.raises(ArchiveInvalid):
+        restored(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["backup"]
+
+
+@pytest.mark.postgres
+def test_a_backup_of_a_server_is_not_made_without_its_artifacts(request, tmp_path, monkeypatch):
+    place = lies("postgresql", request, tmp_path, monkeypatch)
+    with counterfoil.open(place, artifacts=tmp_path / "objects") as ledger:
+        converse(ledger)
+    with pytest.raises(ChainBroken, match="content_missing"):
+        backup_ledger(place, tmp_path / "backup")
+    assert not (tmp_path / "backup").exists()

@@ -13,9 +13,17 @@ import counterfoil
 from counterfoil.adapters.sqlite.packing import plain_header
 from counterfoil.client import copying
 from counterfoil.client.copying import copy_ledger
-from counterfoil.errors import ChainBroken, CopyUnfinished, CounterfoilError, InvalidForm, LedgerMoved
+from counterfoil.errors import (
+    ChainBroken,
+    ConfigInvalid,
+    CopyUnfinished,
+    CounterfoilError,
+    InvalidForm,
+    LedgerMoved,
+)
 from tests.archives import converse, verified
 from tests.scenarios.conftest import ON_SERVER, lies
+from tests.servers.fixtures import schema_for
 
 
 @pytest.fixture(params=["sqlite", ON_SERVER])
@@ -192,3 +200,39 @@ def refusal_of(place):
         except CounterfoilError as error:
             return error
     return None
+
+
+@pytest.mark.postgres
+def test_out_of_a_server_it_comes_with_its_artifacts_or_is_not_begun(cluster, target, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    server, objects = cluster.url(schema=schema_for(tmp_path / "server")), tmp_path / "there"
+    with counterfoil.open(server, artifacts=objects) as ledger:
+        converse(ledger)
+        converse(ledger, "other", "O-2")
+        ledger_id, before = ledger.id, contents(ledger)
+    with pytest.raises(ConfigInvalid, match="artifacts"):
+        copy_ledger(server, target, artifacts=tmp_path / "here")
+    with counterfoil.open(server) as ledger:
+        assert not ledger.read_only
+    report = copy_ledger(server, target, artifacts=tmp_path / "here", source_artifacts=objects)
+    assert (report.ledger, report.artifacts, report.resumed) == (ledger_id, 2, False)
+    with counterfoil.open(target, artifacts=tmp_path / "here") as copy, counterfoil.open(server) as retired:
+        assert contents(copy) == before
+        with copy.run("support", conversation="case-8472", message="m") as run:
+            run.step("look", str.title, "here")
+        found = verified(copy)
+        assert (found.exit_code, found.rows_differ) == (0, ())
+        assert retired.read_only
+
+
+def test_without_the_place_of_its_artifacts_a_ledger_is_not_retired(tmp_path):
+    place, objects = tmp_path / "origin", tmp_path / "elsewhere"
+    with counterfoil.open(place, artifacts=objects) as ledger:
+        converse(ledger)
+    with pytest.raises(ChainBroken, match="content_missing"):
+        copy_ledger(place, tmp_path / "copy")
+    with counterfoil.open(place, artifacts=objects) as ledger:
+        assert not ledger.read_only
+    assert copy_ledger(place, tmp_path / "copy", source_artifacts=objects).artifacts == 1
+    with counterfoil.open(tmp_path / "copy") as copy:
+        assert verified(copy).exit_code == 0

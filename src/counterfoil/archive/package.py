@@ -219,6 +219,13 @@ class Package:
     def _unwrapped(self, provider: KeyProvider) -> bytes:
         try:
             return provider.unwrap(self.parameters["kek"], bytes.fromhex(self.parameters["wrapped"]))
+        except KeyWithheld as error:
+            raise KeyWithheld(
+                f"the key package opens with the key-encryption key {self.parameters['kek']}, which is not at hand here",
+                hint="an epoch is of one ledger and its backups: export with a passphrase or for a recipient, or import "
+                "without keys: --no-keys",
+                kek_id=self.parameters["kek"],
+            ) from error
         except KeyDamaged as error:
             raise _invalid("what it wraps does not unwrap") from error
 

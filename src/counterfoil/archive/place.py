@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
+import glob
 import os
 import secrets
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Final, Protocol
 
@@ -16,6 +18,10 @@ from counterfoil.errors import ArchiveInvalid, FileMissing, InvalidForm, StoreFu
 
 LINES: Final = "archive.jsonl"
 OBJECTS: Final = "objects"
+CLAIM: Final = "-claim"
+"""Ends the name of the file whose lock says that somebody is at work on the partial before it."""
+WORK: Final = "-work"
+"""Ends the name of the directory in which a backup gathers its files, beside its partial."""
 ZIP_SUFFIX: Final = ".zip"
 PIECE_BYTES: Final = 1024 * 1024
 _ZIP_MAGIC: Final = b"PK\x03\x04"
@@ -99,6 +105,8 @@ def written(target: Path) -> Iterator[Sink]:
     with new_place(target) as partial:
         if target.suffix.lower() == ZIP_SUFFIX:
             with partial.open("xb") as file:
+                # In the clear or with names of people: nobody else reads it unless its owner says so.
+                partial.chmod(0o600)
                 sink = _ZipSink(file)
                 yield sink
                 sink.finish()
@@ -121,8 +129,16 @@ def new_place(target: Path) -> Iterator[Path]:
         raise FileMissing(
             f"there is no directory {target.parent}", hint="make it first", path=str(target.parent)
         )
+    _sweep(target)
     partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+    claim = partial.with_name(partial.name + CLAIM)
     try:
+        held = os.open(claim, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise file_trouble(error, target) from error
+    try:
+        with suppress(OSError):  # a file system without locks: then nothing is swept there either
+            fcntl.flock(held, fcntl.LOCK_EX)
         yield partial
         # Another may have been quicker; a rename would take a file's place in silence.
         if target.exists():
@@ -132,10 +148,35 @@ def new_place(target: Path) -> Iterator[Path]:
     except OSError as error:
         raise file_trouble(error, target) from error
     finally:
-        if partial.is_dir():
-            shutil.rmtree(partial, ignore_errors=True)
-        else:
-            partial.unlink(missing_ok=True)
+        _remove(partial)
+        claim.unlink(missing_ok=True)
+        os.close(held)
+
+
+def _sweep(target: Path) -> None:
+    """Remove what earlier ones for this target left when they were killed: their keys and their gigabytes.
+
+    Each holds a lock on the claim beside its partial for as long as it lives, so nothing is taken from one at work.
+    A claim whose maker has not locked it yet is empty of partials, and its maker sees no difference.
+    """
+    for claim in target.parent.glob(f".{glob.escape(target.name)}.????????.part{CLAIM}"):
+        with suppress(OSError):
+            held = os.open(claim, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                partial = claim.with_name(claim.name.removesuffix(CLAIM))
+                _remove(partial.with_name(partial.name + WORK))
+                _remove(partial)
+                claim.unlink(missing_ok=True)
+            finally:
+                os.close(held)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def file_trouble(error: OSError, path: Path) -> StoreIO | StoreFull:

@@ -148,6 +148,8 @@ class ArchiveReader:
         if first.get("ctx") != CTX:
             self._refuse("it does not begin as an archive of this version does")
         self.streams = first["streams"]
+        if not self.streams:
+            self._refuse("it holds no stream")
         last = ""
         line = self._line(lines)
         for _ in range(self.streams):

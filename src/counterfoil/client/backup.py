@@ -23,7 +23,7 @@ from typing import Any, Final
 from counterfoil.abc import Clock, Ids, KeyProvider
 from counterfoil.adapters.sqlite import DATABASE_NAME
 from counterfoil.archive.copying import copy_companions, copy_streams, streams_of
-from counterfoil.archive.place import new_place, sync_directory, synced
+from counterfoil.archive.place import WORK, new_place, sync_directory, synced
 from counterfoil.client.artifacts import place_of
 from counterfoil.client.clock import SystemClock
 from counterfoil.client.copying import copy_keys, copy_objects
@@ -38,11 +38,13 @@ from counterfoil.client.place import (
     files_in,
     open_parts,
 )
-from counterfoil.core.forms import time_text
+from counterfoil.core.forms import is_digest, time_ms, time_text
+from counterfoil.core.ids import is_id
 from counterfoil.errors import (
     ArchiveInvalid,
     ChainBroken,
     FileMissing,
+    InputError,
     InvalidForm,
     KeyStoreMissing,
     StoreIO,
@@ -52,6 +54,7 @@ from counterfoil.keys.keyring import Keyring
 
 CTX: Final = "counterfoil/backup/v1"
 MANIFEST: Final = "manifest.json"
+MANIFEST_BYTES_MAX: Final = 256 * 1024 * 1024
 PIECE_BYTES: Final = 1024 * 1024
 PAGE: Final = 1000
 MODE: Final = 0o600
@@ -101,7 +104,7 @@ def backup_ledger(
     told = progress or (lambda *_: None)
     target = Path(to).expanduser()
     with new_place(target) as partial:
-        work = partial.with_name(partial.name + "-work")
+        work = partial.with_name(partial.name + WORK)
         work.mkdir(mode=0o700)
         try:
             return _backup(place, partial, work, with_keks, artifacts, keys, clock, ids, told)
@@ -237,7 +240,7 @@ def _verify(work: Path, provider: KeyProvider, clock: Clock, ids: Ids, told: Pro
         if report.exit_code == 1:
             raise ChainBroken(
                 f"what was copied does not verify: {', '.join(report.kinds)}; there is no backup",
-                hint="run `counterfoil verify` on the ledger, and see docs/runbook.md",
+                hint="run `counterfoil verify` on the ledger; where its artifacts lie elsewhere, say where: --artifacts DIR",
             )
         count = KeyCount()
         keyring = Keyring(parts.key_store, provider, clock, ids)
@@ -323,28 +326,54 @@ class Manifest:
 def unpack(backup: Path, into: Path) -> Manifest:
     """Write a backup's files into an empty directory, each held to its digest. Raises ArchiveInvalid or FileMissing."""
     digests: dict[str, str] = {}
-    manifest: dict[str, Any] | None = None
+    manifest: Manifest | None = None
     try:
         with tarfile.open(backup, mode="r:") as tar:
             for member in tar:
                 source = tar.extractfile(member)
-                if source is None or manifest is not None or not member.isreg():
+                if source is None or manifest is not None or not member.isreg() or member.issparse():
                     raise _invalid("it holds something that no backup holds")
                 if member.name == MANIFEST:
-                    manifest = json.loads(source.read(1 << 30))
+                    manifest = _parsed(source)
                     continue
+                if member.name in digests:
+                    raise _invalid("it holds a file twice")
                 digests[member.name] = _put(source, into, member.name)
     except FileNotFoundError as error:
         raise FileMissing(f"there is no file {backup}", path=str(backup)) from error
     except (tarfile.TarError, EOFError, ValueError, KeyError) as error:
         raise _invalid(f"it cannot be read to its end ({error})") from error
-    if manifest is None or manifest.get("ctx") != CTX:
-        raise _invalid("its manifest, which stands at the end, is not there or of another version")
-    if digests != {name: told["sha256"] for name, told in manifest["files"].items()}:
+    if manifest is None:
+        raise _invalid("its manifest, which stands at the end, is not there")
+    if digests != {name: told["sha256"] for name, told in manifest.files.items()}:
         raise _invalid("its files are not those that its manifest names")
-    return Manifest(
-        manifest["ledger"], manifest["taken_at"], manifest["streams"], manifest["events"], manifest["files"]
-    )
+    if not digests.keys() >= {DATABASE_NAME, KEY_STORE_NAME}:
+        raise _invalid("it holds no ledger with its keys")
+    return manifest
+
+
+def _parsed(source: Any) -> Manifest:
+    """The manifest, every member of its form; a backup may have been made by anybody. Raises ArchiveInvalid."""
+    data = source.read(MANIFEST_BYTES_MAX + 1)
+    try:
+        if len(data) > MANIFEST_BYTES_MAX:
+            raise ValueError
+        said = json.loads(data)
+        of_this_version = said["ctx"] == CTX
+        manifest = Manifest(
+            said["ledger"], said["taken_at"], said["streams"], said["events"], dict(said["files"])
+        )
+        fits = (
+            is_id(manifest.ledger, "ldg")
+            and time_ms(manifest.taken_at) >= 0
+            and all(type(number) is int and number >= 0 for number in (manifest.streams, manifest.events))
+            and all(is_digest(told["sha256"]) for told in manifest.files.values())
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, InputError) as error:
+        raise _invalid("its manifest is not one") from error
+    if not (of_this_version and fits):
+        raise _invalid("its manifest has not its form, or is of another version")
+    return manifest
 
 
 def _put(source: Any, into: Path, name: str) -> str:

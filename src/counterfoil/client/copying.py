@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from counterfoil.abc import ArtifactStore, Clock, Ids, KeyProvider, KeyStore
 from counterfoil.archive.copying import copy_companions, copy_streams, differing, streams_of
+from counterfoil.artifacts.rows import ARTIFACTS
 from counterfoil.client import rebuilding
 from counterfoil.client.artifacts import place_of
 from counterfoil.client.assembling import keys_and_ports
@@ -154,6 +155,7 @@ class _Copy:
 
     def run(self) -> CopyReport:
         source, target = self._from.store, self._to.store
+        self._demand_objects()
         resumed = self._begin()
         target.despite("copying")
         if source.standing() != "moved":
@@ -242,13 +244,15 @@ class _Copy:
             self._to.store,
             level="digests",
             rows=False,
+            artifacts=self._to.artifacts,
             progress=lambda n: self._progress("verifying", n, None),
         )
         if report.exit_code == 1:
             kinds = ", ".join(report.kinds)
             raise ChainBroken(
                 f"the copy of {self._from.place} does not verify: {kinds}",
-                hint="run `counterfoil verify` on the source; nothing was retired",
+                hint="nothing was retired; run `counterfoil verify` on the source, and say where its artifacts lie "
+                "if not beside it: --from-artifacts DIR",
                 place=self._to.place,
             )
 
@@ -287,6 +291,14 @@ class _Copy:
                 raise outcome.error
 
     # ---- artifacts ---------------------------------------------------------------------------------------------------
+
+    def _demand_objects(self) -> None:
+        """A ledger that names artifacts is not copied without them: the source would be retired, and they forgotten."""
+        if self._from.artifacts is None and self._from.store.select(ARTIFACTS.name, limit=1):
+            raise ConfigInvalid(
+                f"{self._from.place} names artifacts, and nobody has said where they lie",
+                hint="name their directory: --from-artifacts DIR, or `artifacts` in counterfoil.toml",
+            )
 
     def _objects(self) -> int:
         if self._from.artifacts is None:

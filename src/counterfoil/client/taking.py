@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -139,6 +140,9 @@ class Taking:
         """Open the package that lies beside the archive, if one does. Raises KeyWithheld or ArchiveInvalid."""
         beside = archive.with_name(archive.name + SUFFIX)
         try:
+            if beside.exists() and not beside.is_file():
+                # A pipe would be waited for without an end.
+                raise OSError(errno.EINVAL, "it is no file")
             with beside.open("rb") as file:
                 data = file.read(PACKAGE_BYTES_MAX + 1)
         except FileNotFoundError:

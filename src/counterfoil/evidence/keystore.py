@@ -83,6 +83,7 @@ class _KeyCheck:
         self._scope = scope
         self._collector = collector
         self._bad: set[str] = set(scope.named)
+        self._named_keys: dict[str, frozenset[str]] = {}
 
     def run(self, counts: Counts) -> None:
         count = KeyCount()
@@ -124,10 +125,34 @@ class _KeyCheck:
             what = "a key was made for a stream that holds nothing: its making was interrupted, or it is not here"
             self._collector.notice("unused_key", what, _known(row.stream_id))
         elif row.key_id not in (genesis.key, index_key_id(row.stream_id)) and not self._is_linked(row.key_id):
-            self._name(row.key_id, row.stream_id, f"no link says whose key {row.key_id} is")
+            if row.key_id in self._named_in(row.stream_id):
+                self._name(row.key_id, row.stream_id, f"no link says whose key {row.key_id} is")
+            else:
+                # A stream's key is durable before its first event; killed in between, the stream is begun with another.
+                what = (
+                    "a second key was made for a stream whose making was interrupted, and nothing is under it"
+                )
+                self._collector.notice("unused_key", what, _known(row.stream_id))
 
     def _is_linked(self, key_id: str) -> bool:
         return bool(self._keyring.store.subjects_of(key_id))
+
+    def _named_in(self, stream_id: str) -> frozenset[str]:
+        """The keys that the events of a stream name beside the stream's own; read only where a key is in question."""
+        if stream_id not in self._named_keys:
+            found: set[str] = set()
+            last = 0
+            while events := self._reader.read(stream_id, last, PAGE_EVENTS, content=False):
+                last = events[-1].sequence
+                for event in events:
+                    try:
+                        header = read_header(event.header)
+                    except CounterfoilError:
+                        continue  # the walk names it
+                    found.update(part.key for part in header.content if part.key)
+                    found.update(refs["key"] for refs in header.artifact_refs if "key" in refs)
+            self._named_keys[stream_id] = frozenset(found)
+        return self._named_keys[stream_id]
 
     def _genesis(self, stream_id: str) -> Genesis | None:
         stored = self._reader.stream(stream_id)

@@ -168,6 +168,14 @@ def test_a_key_of_a_stream_that_was_never_made_is_a_notice(world):
     assert [notice.kind for notice in report.notices] == ["unused_key"]
 
 
+def test_a_second_key_of_a_stream_whose_making_was_killed_is_a_notice_while_nothing_is_under_it(world):
+    world.note()
+    world.writer.new_stream_key(world.genesis.stream_id)
+    report = world.verify()
+    assert report.exit_code == 0
+    assert [notice.kind for notice in report.notices] == ["unused_key"]
+
+
 def test_a_missing_key_is_one_finding_however_many_records_it_opened(world):
     world.notes(5)
     world.keys.delete([world.genesis.key])

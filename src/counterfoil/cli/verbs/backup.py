@@ -18,9 +18,10 @@ from counterfoil.cli.render.times import count, plural
     "--to", "target", metavar="FILE", required=True, help="Where it is written; nothing is written over."
 )
 @click.option("--without-keks", is_flag=True, help="Leave the key-encryption keys where they are.")
+@click.option("--artifacts", metavar="DIR", help="Where its artifacts lie, if not in it.")
 @face_options(ledger=True)
 @pass_face
-def command(face: Face, place: str | None, target: str, without_keks: bool) -> None:
+def command(face: Face, place: str | None, target: str, without_keks: bool, artifacts: str | None) -> None:
     """Back up the ledger at DIR|URL (else --ledger) while others write to it, and verify what was copied.
 
     The file holds everything that opens its content, unless the key-encryption keys lie elsewhere or are left out: keep it
@@ -33,7 +34,7 @@ def command(face: Face, place: str | None, target: str, without_keks: bool) -> N
             place or face.place,
             target,
             with_keks=not without_keks,
-            artifacts=face.config.artifacts,
+            artifacts=artifacts or face.config.artifacts,
             clock=face.clock,
             progress=lambda _, done, total: progress.at(done, total),
         )

@@ -16,9 +16,10 @@ from counterfoil.cli.render.times import count, plural
 @click.argument("source", metavar="FROM")
 @click.argument("target", metavar="TO")
 @click.option("--artifacts", metavar="DIR", help="Where the copy's artifacts lie, if not in the copy.")
+@click.option("--from-artifacts", metavar="DIR", help="Where the artifacts of FROM lie, if not in it.")
 @face_options(ledger=False)
 @pass_face
-def command(face: Face, source: str, target: str, artifacts: str | None) -> None:
+def command(face: Face, source: str, target: str, artifacts: str | None, from_artifacts: str | None) -> None:
     """Copy the ledger FROM to TO, which is empty: a directory, or postgresql://USER@HOST/DATABASE.
 
     It keeps its id, its keys and its artifacts. Others may write until the end; then FROM is retired and refuses every
@@ -31,7 +32,7 @@ def command(face: Face, source: str, target: str, artifacts: str | None) -> None
             source,
             target,
             artifacts=artifacts,
-            source_artifacts=face.config.artifacts,
+            source_artifacts=from_artifacts or face.config.artifacts,
             clock=face.clock,
             progress=lambda _, done, total: progress.at(done, total),
         )
