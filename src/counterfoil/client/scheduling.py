@@ -176,6 +176,10 @@ def _plan(
         check_text("zone", zone or "")
         parsed = parse(calendar, zone)
         return Plan("calendar", expression=parsed.expression, zone=zone, missed=missed)
+    if zone != "UTC":
+        raise InvalidForm(
+            "zone stands beside calendar", hint="a time has its own zone, seconds have none", argument="zone"
+        )
     if every_s is not None:
         check_seconds("every_s", every_s, least="above 0")
         period_ms = round(every_s * 1000)

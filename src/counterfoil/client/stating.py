@@ -6,7 +6,7 @@ from typing import Any
 
 from counterfoil.client.handle import Handle
 from counterfoil.core.values import from_json
-from counterfoil.errors import StreamNotFound
+from counterfoil.errors import InvalidForm, StreamNotFound
 from counterfoil.flow.drive import drive
 from counterfoil.flow.event import Event
 from counterfoil.runtime.slots.reading import event_of, name_in, slots_at
@@ -68,6 +68,8 @@ class Stating(Handle):
         [('plan', 1, 'look up the order')]
         >>> ledger.close()
         """
+        if at is not None and (type(at) is not int or at < 0):
+            raise InvalidForm("at is a sequence: 0 or more", argument="at")
         stream_id = self._find(stream)
         if stream_id is None:
             raise StreamNotFound(

@@ -55,10 +55,8 @@ def question(
             argument="model",
         )
     check_text("name", name)
-    for argument, value in (("messages", messages), ("tools", tools)):
-        if isinstance(value, bytes | bytearray | Mapping) or not isinstance(value, Collection):
-            raise InvalidForm(f"{argument} is a list, not {type(value).__name__}", argument=argument)
-    spoken = [{"role": "user", "content": messages}] if isinstance(messages, str) else list(messages)
+    spoken = spoken_messages(messages)
+    _check_list("tools", tools)
     called = name or _name_of(model)
     policies = model_policies(getattr(model, "retry", None) if retry is None else retry)
     cut, told = request_body(called, spoken, list(tools), parameters)
@@ -67,6 +65,19 @@ def question(
     provider = _provider_of(model)
     whole, given = cut.whole(), dict(parameters)
     return Question(model, called, provider, purpose, cut, whole, told, spoken, tuple(tools), given, policies)
+
+
+def spoken_messages(messages: Any) -> list[Any]:
+    """What was given as messages, as a list: text is what the user says. Raises ``InvalidForm`` for what is no list."""
+    if isinstance(messages, str):
+        return [{"role": "user", "content": messages}]
+    _check_list("messages", messages)
+    return list(messages)
+
+
+def _check_list(argument: str, value: Any) -> None:
+    if isinstance(value, bytes | bytearray | Mapping) or not isinstance(value, Collection):
+        raise InvalidForm(f"{argument} is a list, not {type(value).__name__}", argument=argument)
 
 
 def _as_sent(sent: Any, told: bytes) -> tuple[Cut, bytes]:

@@ -304,6 +304,7 @@ class Run(Asking, Checking, Notes):
         if terminal not in CHOSEN_TERMINALS:
             raise InvalidForm(f"terminal is one of {', '.join(CHOSEN_TERMINALS)}", argument="terminal")
         to_json(output, "output")
+        self._open_scope()  # after the block nothing is left that could record it
         if self._known().terminal is None:
             self._output, self._chosen = output, terminal
 

@@ -118,7 +118,19 @@ def test_what_is_no_expression_is_refused_by_its_field(expression):
 
 
 @pytest.mark.parametrize(
-    "zone", ["Mars/Olympus", "../../etc/passwd", "/etc/passwd", "", "Europe", "a\x00b", "x" * 300]
+    "zone",
+    [
+        "Mars/Olympus",
+        "../../etc/passwd",
+        "/etc/passwd",
+        "",
+        "Europe",
+        "a\x00b",
+        "x" * 300,
+        "localtime",
+        "posixrules",
+        "right/Europe/Berlin",
+    ],
 )
 def test_a_zone_that_is_none_is_refused(zone):
     with pytest.raises(InvalidForm, match="no time zone"):

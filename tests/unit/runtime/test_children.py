@@ -349,6 +349,22 @@ def test_what_cannot_be_spawned_is_refused_and_nothing_is_written(family, given)
     assert family.open().children() == []
 
 
+@pytest.mark.parametrize("wrong", [None, "run_1", 1, {}], ids=repr)
+def test_what_is_no_child_is_not_waited_for(family, wrong):
+    with family.parent() as run, pytest.raises(InvalidForm):
+        run.wait(wrong)
+
+
+@pytest.mark.parametrize(
+    "within_s", [-1, "1", True, float("nan"), float("inf"), 10**400], ids=lambda given: str(given)[:6]
+)
+def test_patience_is_a_number_of_seconds(family, within_s):
+    with family.parent() as run:
+        link = run.spawn("kid", "go")
+        with pytest.raises(InvalidForm):
+            run.wait(link, within_s=within_s)
+
+
 def test_two_processes_that_settle_one_child_settle_it_once(family, monkeypatch):
     with family.parent() as run:
         link = run.spawn("kid", "go")

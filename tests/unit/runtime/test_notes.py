@@ -55,6 +55,9 @@ def test_the_events_behind_a_compaction_stay_as_they_are(ledger):
         {"to_sequence": None},
         {"cause": "because"},
         {"summary": None},
+        {"messages": 1},
+        {"messages": b"ab"},
+        {"messages": {"role": "user"}},
     ],
     ids=repr,
 )
@@ -64,6 +67,14 @@ def test_a_range_that_the_conversation_does_not_hold_is_refused(ledger, wrong):
             run.compact(**{"from_sequence": 1, "to_sequence": 3, "summary": "s", **wrong})
         run.compact(from_sequence=1, to_sequence=3, summary="s")
     assert len(facts(ledger, "c", "compaction.recorded")) == 1
+
+
+def test_text_in_place_of_messages_is_what_the_user_says_as_in_a_request(ledger):
+    with ledger.run("a", conversation="c") as run:
+        run.compact(from_sequence=1, to_sequence=3, summary="s", messages="ab")
+        run.ask(lambda _: "ok", "ab")
+    (made,), (asked,) = facts(ledger, "c", "compaction.recorded"), facts(ledger, "c", "provider.requested")
+    assert made["tip_after"] == asked["tip"]
 
 
 def test_the_refusal_names_the_end_of_the_conversation(ledger):

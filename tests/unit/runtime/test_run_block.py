@@ -143,6 +143,21 @@ def test_calls_after_the_block_are_refused(ledger):
         run.step("late", lambda: 1)
 
 
+def test_an_output_after_the_block_is_refused(ledger):
+    with ledger.run("a", conversation="c", dedupe="1") as run:
+        run.finish("said in time")
+    with pytest.raises(RunClosed):
+        run.finish("said too late")
+    assert run.output == "said in time"
+
+
+def test_a_run_that_is_done_may_be_told_its_output_again_inside_its_block(ledger):
+    for _ in range(2):
+        with ledger.run("a", conversation="c", dedupe="1") as run:
+            run.finish("the same")
+    assert run.output == "the same"
+
+
 def test_a_run_is_entered_once(ledger):
     with ledger.run("a") as run:
         pass

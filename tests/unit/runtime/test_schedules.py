@@ -273,6 +273,8 @@ def test_a_cancelled_schedule_comes_no_more(ledger, world, served):
         {"calendar": "* * * * *", "zone": "Nowhere"},
         {"at": datetime(2027, 1, 1)},
         {"every_s": 60, "missed": "some"},
+        {"every_s": 60, "zone": "Europe/Berlin"},
+        {"at": datetime(2027, 1, 1, tzinfo=UTC), "zone": "Europe/Berlin"},
         {"every_s": 60, "key": ""},
     ],
     ids=str,

@@ -96,6 +96,14 @@ def test_a_name_is_text(ledger, name):
     assert "state.set" not in types_of(ledger, "c")
 
 
+@pytest.mark.parametrize("at", [-1, "1", 1.0, True], ids=repr)
+def test_slots_are_looked_up_at_a_sequence(ledger, at):
+    with ledger.run("a", conversation="c") as run:
+        run.state["n"] = 1
+    with pytest.raises(InvalidForm):
+        ledger.slots("c", at=at)
+
+
 def test_a_value_without_a_form_in_json_is_refused_by_its_path(ledger):
     with ledger.run("a", conversation="c") as run:
         with pytest.raises(InputError, match=r"value\.deep\[0\]"):

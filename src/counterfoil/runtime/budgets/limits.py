@@ -16,6 +16,9 @@ KINDS: Final[tuple[BudgetKind, ...]] = get_args(BudgetKind)
 
 CURRENCY_CHARACTERS_MAX: Final = 16
 
+WALL_S_MAX: Final = 10**12
+"""Longer than any run; its milliseconds are still exact in every reader's numbers."""
+
 
 @dataclass(frozen=True, slots=True)
 class Budget:
@@ -121,9 +124,11 @@ def _exact(money: object) -> Decimal:
 def _seconds(value: object) -> Decimal:
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         raise InvalidForm("a budget of wall time is a number of seconds", argument="budget.wall_s")
-    seconds = Decimal(str(value))
-    if not seconds.is_finite() or seconds < 0:
-        raise InvalidForm("a budget of wall time is a number of seconds from 0", argument="budget.wall_s")
+    seconds = Decimal(str(value)) if isinstance(value, float) else Decimal(value)
+    if not seconds.is_finite() or not 0 <= seconds <= WALL_S_MAX:
+        raise InvalidForm(
+            f"a budget of wall time is a number of seconds from 0 to {WALL_S_MAX}", argument="budget.wall_s"
+        )
     return _checked(seconds.quantize(Decimal("0.001")), "budget.wall_s")
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from counterfoil.abc import ChildLink
 from counterfoil.core.values import from_json
-from counterfoil.errors import ChildFailed, NotFoundError
+from counterfoil.errors import ChildFailed, InvalidForm, NotFoundError
 from counterfoil.flow.context import RunScope
 from counterfoil.flow.event import Event
 from counterfoil.flow.outside import CANCELLING
@@ -19,6 +19,7 @@ from counterfoil.runtime.children.state import standing_of
 from counterfoil.runtime.children.stop import ask_host
 from counterfoil.runtime.ready import can_go_on
 from counterfoil.runtime.rows import RUNS
+from counterfoil.runtime.spec import check_seconds
 from counterfoil.store.rows import Row
 
 STEP_S: Final = 0.05
@@ -47,6 +48,14 @@ def wait_flow(scope: RunScope, link: ChildLink, nursery: Nursery, within_s: floa
     While its host is at it the run waits, ``within_s`` at most; a child that nobody is at is started once more. Then the
     run is suspended with the cause ``child``. Raises ``ChildFailed`` for one that did not end well.
     """
+    if not isinstance(link, ChildLink):
+        raise InvalidForm(
+            f"a child is what run.spawn returned, not {type(link).__name__}",
+            hint="ledger.children(run.id) lists those of a run, each with its link",
+            argument="child",
+        )
+    if within_s is not None:
+        check_seconds("within_s", within_s, least="from 0")
     scope.check()
     now: int = yield Now()
     patience = _Patience(within_s, now)

@@ -118,11 +118,17 @@ def parse(expression: str, zone: str) -> Calendar:
     return calendar
 
 
+_NO_ZONES: Final = ("localtime", "posixrules", "right/")
+"""Files beside the zones that are none: this machine's own time, and clocks that count leap seconds."""
+
+
 def zone_of(name: str) -> tzinfo:
-    """An IANA time zone. Raises ``InvalidForm`` where the system has none of this name."""
+    """An IANA time zone. Raises ``InvalidForm`` where the system has none of this name, or it means no one zone."""
     if name == "UTC":
         return UTC
     try:
+        if name.startswith(_NO_ZONES):
+            raise ValueError(name)
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError, TypeError) as unknown:
         raise InvalidForm(
