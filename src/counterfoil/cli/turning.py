@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from counterfoil.cli.commanding import without_password
 from counterfoil.cli.face import Face
 from counterfoil.errors import ChainBroken, InputError, StoreIO, TurnNotFound
 from counterfoil.journal.chain import Chain
@@ -59,8 +60,12 @@ def opened_journal(face: Face, place: str) -> Iterator[tuple[TurnReader, str]]:
     journal = open_journal(place, create=False)
     try:
         yield journal, face.tenant or face.config.tenant
-    except sqlite3.Error as error:
-        raise StoreIO(f"the journal {place} cannot be read: {error}", place=place) from error
+    except Exception as error:
+        # The driver of PostgreSQL need not be installed, so its errors are known by where they come from.
+        if not isinstance(error, sqlite3.Error) and not type(error).__module__.startswith("psycopg"):
+            raise
+        shown, told = without_password(place), str(error).strip().partition("\n")[0]
+        raise StoreIO(f"the journal {shown} cannot be read: {told}", place=shown) from error
     finally:
         journal.close()
 

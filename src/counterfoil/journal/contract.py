@@ -51,6 +51,13 @@ class TurnJournal(TurnReader, Protocol):
         """
         ...
 
+    def end_open(self, commit: TurnNote) -> bool:
+        """Record this COMMIT where the turn has none; False, and nothing recorded, where it has one or is gone.
+
+        One step, whoever else writes: a turn that ends just then keeps its own end.
+        """
+        ...
+
     def erase(self, tenant: str, *, turn_id: str | None = None, session_hash: str | None = None) -> int:
         """Remove one turn, or all turns of a session, whole; the number of events removed. For erasure."""
         ...

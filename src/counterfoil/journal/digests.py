@@ -85,10 +85,25 @@ def arguments_by_name(
     if signature is None:
         return {"args": list(args), **kwargs}
     try:
-        return dict(signature.bind(*args, **kwargs).arguments)
+        given = dict(signature.bind(*args, **kwargs).arguments)
     except TypeError:
         # The call itself will say what is wrong with it.
         return {"args": list(args), **kwargs}
+    if _is_method(fn):
+        # The object that it is called on is no argument, and seldom has a form that could be hashed.
+        given.pop(next(iter(signature.parameters)), None)
+    return given
+
+
+def _is_method(fn: Callable[..., Any]) -> bool:
+    """Whether this is a function as it stands in a class body, whose first argument is the object."""
+    code, name = getattr(fn, "__code__", None), getattr(fn, "__qualname__", "")
+    return (
+        "." in name.rpartition("<locals>.")[2]
+        and not hasattr(fn, "__self__")
+        and code is not None
+        and code.co_varnames[:1] in (("self",), ("cls",))
+    )
 
 
 @lru_cache(maxsize=512)

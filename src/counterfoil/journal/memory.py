@@ -31,14 +31,26 @@ class MemoryJournal:
     def append(self, notes: Sequence[TurnNote]) -> list[TurnEvent]:
         """See the contract."""
         with self._lock:
-            made: list[TurnEvent] = []
-            heads: dict[str, tuple[int, str] | None] = {}
-            for note in notes:
-                event = linked(note, heads.get(note.turn_id) or self._head(note.turn_id))
-                heads[note.turn_id] = (event.seq, event.hash)
-                made.append(event)
-            for note, event in zip(notes, made, strict=True):
-                self._turns.setdefault(note.turn_id, _Turn(note.tenant, [])).events.append(event)
+            return self._append(notes)
+
+    def end_open(self, commit: TurnNote) -> bool:
+        """See the contract."""
+        with self._lock:
+            turn = self._turns.get(commit.turn_id)
+            if turn is None or any(event.type == "COMMIT" for event in turn.events):
+                return False
+            self._append([commit])
+            return True
+
+    def _append(self, notes: Sequence[TurnNote]) -> list[TurnEvent]:
+        made: list[TurnEvent] = []
+        heads: dict[str, tuple[int, str] | None] = {}
+        for note in notes:
+            event = linked(note, heads.get(note.turn_id) or self._head(note.turn_id))
+            heads[note.turn_id] = (event.seq, event.hash)
+            made.append(event)
+        for note, event in zip(notes, made, strict=True):
+            self._turns.setdefault(note.turn_id, _Turn(note.tenant, [])).events.append(event)
         return made
 
     def events(self, tenant: str, turn_id: str) -> list[TurnEvent]:

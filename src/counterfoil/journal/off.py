@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
 from types import TracebackType
 from typing import Any, Final, ParamSpec, Self, TypeVar
 
 from counterfoil.journal.event import Stage
+from counterfoil.journal.markers import ResultMarkers
 from counterfoil.journal.recorder import COMPLETED, Route, TurnRecorder
 from counterfoil.journal.summary import Fields
 
@@ -81,8 +83,27 @@ class NoRecorder(TurnRecorder):
         """The chunks, by no operator of ours."""
         return aiter(chunks)
 
-    def _write(self, stage: Stage, fields: Fields, *, payload: Any = None, hashed: str | None = None) -> None:
+    @property
+    def markers(self) -> ResultMarkers:
+        """What is registered here marks nothing, as no tool is journaled."""
+        return _MARKERS
+
+    @property
+    def now_ms(self) -> Callable[[], int]:
+        """The system's clock."""
+        return lambda: time.time_ns() // 1_000_000
+
+    def _misused(self, what: str) -> None:
+        return
+
+    def missed(self, error: BaseException) -> None:
+        """Nothing."""
+
+    def _write(
+        self, stage: Stage, made: Callable[[], Fields], *, payload: Any = None, hashed: str | None = None
+    ) -> None:
         return
 
 
+_MARKERS: Final = ResultMarkers()
 NO_TURN: Final = NoRecorder()

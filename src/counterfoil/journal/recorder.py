@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Final, Literal, ParamSpec, Self, TypeVar, get_args
+from typing import Any, Final, Literal, ParamSpec, Self, TypeVar, cast, get_args
 
 from counterfoil.core.forms import is_label
+from counterfoil.core.ids import is_id
 from counterfoil.errors import PolicyDenied, RunCancelled, TurnRefused
-from counterfoil.journal.digests import payload_hash
+from counterfoil.journal.digests import payload_hash, result_digest
 from counterfoil.journal.event import Stage, TurnNote
 from counterfoil.journal.hooks import run_hooks
 from counterfoil.journal.markers import ResultMarkers
 from counterfoil.journal.redaction import MASK, redact_name
 from counterfoil.journal.streams import AsyncTurnStream, TurnStream
-from counterfoil.journal.summary import Fields, Own, Said, Value, summary
+from counterfoil.journal.summary import Fields, Own, Said, Value, shown_name, summary
 from counterfoil.journal.writer import JournalWriter, TurnLane, report
 
 P = ParamSpec("P")
@@ -64,10 +66,16 @@ def status_of(error: BaseException | None) -> str:
     # By its type alone: ``isinstance`` may ask the error itself, which is the application's code and may raise.
     if issubclass(type(error), _REFUSALS):
         return REFUSED
-    if issubclass(type(error), _CANCELLATIONS):
+    if issubclass(type(error), _CANCELLATIONS) or _is_trio_cancel(type(error)):
         return CANCELLED
     name = _class_of(error)
     return f"error:{name}" if is_label(name) else "error:error"
+
+
+def _is_trio_cancel(kind: type[BaseException]) -> bool:
+    """Whether this is how trio cancels, which is not asyncio's class; trio is not imported to find out."""
+    cancelled = getattr(sys.modules.get("trio"), "Cancelled", None)
+    return isinstance(cancelled, type) and issubclass(kind, cancelled)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +134,8 @@ class TurnRecorder:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        leave_turn(self._tokens.pop())
+        if self._tokens:
+            leave_turn(self._tokens.pop())
         if error is not None or not self._streamed:
             self.commit(status_of(error), self._answer)
 
@@ -142,17 +151,18 @@ class TurnRecorder:
 
     def intake(self, message: Any, *, parent: str | None = None, attempt: int = 1) -> None:
         """The turn begins with this message, of which only the digest is kept."""
-        fields = {
-            "session": Own(self._place.session_hash),
-            "parent": parent,
-            "attempt": attempt if attempt > 1 else None,
-        }
+
+        def fields() -> Fields:
+            again = attempt if attempt > 1 else None
+            return {"session": Own(self._place.session_hash), "parent": parent, "attempt": again}
+
         self._write("INTAKE", fields, payload=message)
 
     def guard(self, name: str, outcome: str, *, reason: str | None = None, side: str | None = None) -> None:
         """A guard looked at something: its name, and what it said."""
-        fields = {"guard": name, "outcome": outcome, "side": side, "reason": _said(reason)}
-        self._write("GUARD", fields)
+        self._write(
+            "GUARD", lambda: {"guard": name, "outcome": outcome, "side": side, "reason": _said(reason)}
+        )
 
     def model_call(
         self,
@@ -165,8 +175,11 @@ class TurnRecorder:
         error: BaseException | None = None,
     ) -> None:
         """A model was asked: the primary call, the retry with tools disabled, or the fallback to another provider."""
-        fields: dict[str, Value] = {"provider": provider, "model": model, "route": route}
-        fields |= {"status": status if error is None else "error", "error": _class_of(error), "ms": ms}
+
+        def fields() -> Fields:
+            said = {"status": status if error is None else "error", "error": _class_of(error), "ms": ms}
+            return {"provider": provider, "model": model, "route": route, **said}
+
         self._write("MODEL_CALL", fields)
 
     def tool_call(
@@ -181,29 +194,33 @@ class TurnRecorder:
         ms: int | None = None,
     ) -> None:
         """A tool was called. ``arguments`` and ``result`` are digests: of the result, its first 12 digits."""
-        fields: dict[str, Value] = {
-            "tool": name,
-            "status": Own(status),
-            "by": None if kind is None else Own(kind),
-        }
-        fields |= {"error": _class_of(error), "resultSha": None if result is None else Own(result), "ms": ms}
+
+        def fields() -> Fields:
+            by = None if kind is None else Own(kind)
+            digest = None if result is None else Own(result)
+            told = {"error": _class_of(error), "resultSha": digest, "ms": ms}
+            return {"tool": name, "status": Own(status), "by": by, **told}
+
         self._write("TOOL_CALL", fields, hashed=arguments)
 
     def approval_pending(self, request: str | None, *, tool: str | None = None) -> None:
         """A call is held for a human, under this approval request."""
-        self._write("APPROVAL", {"decision": Own("pending"), "request": request, "tool": tool})
+        self._write(
+            "APPROVAL", lambda: {"decision": Own("pending"), "request": _request(request), "tool": tool}
+        )
 
     def approval_decided(self, request: str | None, outcome: Decided) -> None:
         """What became of a call that an earlier turn was held for."""
-        if outcome not in get_args(Decided):
-            self._place.lane.drop()
-            report("what became of an approval is none of completed, failed, denied", ValueError())
+        if not issubclass(type(outcome), str) or outcome not in get_args(Decided):
+            self._misused("what became of an approval is none of completed, failed, denied")
             return
-        self._write("APPROVAL", {"decision": Own(f"decided:{outcome}"), "request": request})
+        self._write("APPROVAL", lambda: {"decision": Own(f"decided:{outcome}"), "request": _request(request)})
 
     def verify(self, name: str, ok: bool, *, found: int | None = None) -> None:
         """A check of the answer, such as for addresses that nobody generated; ``found`` counts what it found."""
-        self._write("VERIFY", {"check": name, "outcome": Own("ok" if ok else "failed"), "found": found})
+        self._write(
+            "VERIFY", lambda: {"check": name, "outcome": Own("ok" if ok else "failed"), "found": found}
+        )
 
     def answer(self, answer: Any) -> Any:
         """Keep the final answer, whose digest the COMMIT carries; returns it as it is."""
@@ -217,7 +234,7 @@ class TurnRecorder:
             self._to_commit.pop()
         except IndexError:
             return
-        self._write("COMMIT", {"status": said}, payload=answer)
+        self._write("COMMIT", lambda: {"status": said}, payload=answer)
 
     def failed_over(self, error: BaseException, message: Any, *, attempt: int = 2) -> None:
         """The turn runs again on the next provider: the first attempt ends with its error, and another INTAKE follows."""
@@ -289,10 +306,14 @@ class TurnRecorder:
         """Whether this comes after the turn's end: a tool that went on in a thread, a turn that was given up."""
         return self.abandoned or (stage != "COMMIT" and self.committed)
 
-    def _write(self, stage: Stage, fields: Fields, *, payload: Any = None, hashed: str | None = None) -> None:
+    def _write(
+        self, stage: Stage, made: Callable[[], Fields], *, payload: Any = None, hashed: str | None = None
+    ) -> None:
+        """Hand an event over; ``made`` gives its fields, here where nothing that they raise reaches the turn."""
         place = self._place
         try:
             digest = hashed if payload is None else payload_hash(payload)
+            fields = made()
             note = TurnNote(
                 place.tenant,
                 place.turn_id,
@@ -312,9 +333,27 @@ class TurnRecorder:
         self._place.lane.drop()
         self._place.writer.miss(error)
 
+    def _misused(self, what: str) -> None:
+        """An event that nobody can write was asked for: the next one says that one is missing."""
+        self._place.lane.drop()
+        report(what, ValueError())
+
 
 def _said(text: str | None) -> Said | None:
     return None if text is None else Said(text)
+
+
+def _request(request: str | None) -> Value:
+    """An approval request's id as it is where a summary may show it, else the beginning of its digest.
+
+    Either way both turns show the same, and whoever has the id finds them.
+    """
+    if request is None:
+        return None
+    text = str(request)
+    if is_id(text) or shown_name(text) == text:
+        return Own(text)
+    return Own(f"sha:{result_digest(text)}")
 
 
 def _class_of(error: BaseException | None) -> str | None:
@@ -330,8 +369,9 @@ def _class_of(error: BaseException | None) -> str | None:
 
 def _status(status: object) -> str:
     """The four forms that the ADR has; any other word is an error's, and what is no word too."""
-    if not isinstance(status, str):
+    if not issubclass(type(status), str):
         return Own("error:error")
+    status = str.__str__(cast("str", status))
     if status in (COMPLETED, CANCELLED, REFUSED):
         return Own(status)
     name = status.removeprefix("error:")

@@ -7,15 +7,17 @@ written; everything else is here.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from counterfoil.errors import StoreBusy
 from counterfoil.journal.cells import event_of, info_of_row, is_written_form, note_of_row
 from counterfoil.journal.chain import Chain, check_chain
 from counterfoil.journal.contract import MAX_LIST
 from counterfoil.journal.event import TurnEvent, TurnInfo, TurnNote, linked
+
+T = TypeVar("T")
 
 TRIES_MAX: Final = 64
 """How often an append begins again because another writer took the sequence."""
@@ -119,11 +121,26 @@ class SqlJournal(ABC):
 
     def append(self, notes: Sequence[TurnNote]) -> list[TurnEvent]:
         """See the contract. Raises ``StoreBusy`` after 64 lost races."""
+        return self._raced(lambda run: self._insert(run, notes))
+
+    def end_open(self, commit: TurnNote) -> bool:
+        """See the contract. Raises as :meth:`append`."""
+
+        def end(run: Run) -> bool:
+            if self.head(run, commit.turn_id) is None or run(LAST_COMMIT, (commit.turn_id,)).fetchone():
+                return False
+            self._insert(run, [commit])
+            return True
+
+        return self._raced(end)
+
+    def _raced(self, work: Callable[[Run], T]) -> T:
+        """Do this in one transaction, again where another writer was first."""
         lost: BaseException | None = None
         for _ in range(TRIES_MAX):
             try:
                 with self.transaction() as run:
-                    return self._insert(run, notes)
+                    return work(run)
             except Exception as error:
                 if not self.lost_race(error):
                     raise

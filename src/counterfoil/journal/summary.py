@@ -52,5 +52,13 @@ def _shown(value: str | int) -> str:
         return str(int(value))
     if isinstance(value, Own) or is_id(str(value)):
         return str(value)
-    shown = redact(value) if isinstance(value, Said) else redact_name(str(value))
+    return _one_word(redact(value)) if isinstance(value, Said) else shown_name(str(value))
+
+
+def shown_name(name: str) -> str:
+    """A name from outside as a summary shows it."""
+    return _one_word(redact_name(name))
+
+
+def _one_word(shown: str) -> str:
     return cut_text(shown, VALUE_CHARACTERS_MAX).translate(_APART)

@@ -6,6 +6,7 @@ import functools
 import inspect
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 from counterfoil.errors import RunSuspended
@@ -29,11 +30,10 @@ def journaled(
     It stands outside of whatever guards the tool has, so that what they answer in the tool's place is seen too. The
     turn is the current one while the tool runs: a sub-agent's turn that it begins names it as parent.
     """
-    shown = name or getattr(fn, "__name__", None) or type(fn).__name__
+    shown = _quietly(lambda: name or getattr(fn, "__name__", None)) or type(fn).__name__
 
     if _is_async(fn):
 
-        @functools.wraps(fn)
         async def call_async(*args: Any, **kwargs: Any) -> Any:
             call = _Call.begin(turn, shown, fn, args, kwargs)
             if call is None:
@@ -41,9 +41,8 @@ def journaled(
             with call:
                 return call.returned(await cast("Any", fn)(*args, **kwargs))
 
-        return cast("Callable[P, R]", call_async)
+        return cast("Callable[P, R]", _like(fn, call_async))
 
-    @functools.wraps(fn)
     def call_sync(*args: P.args, **kwargs: P.kwargs) -> R:
         call = _Call.begin(turn, shown, fn, args, kwargs)
         if call is None:
@@ -52,7 +51,7 @@ def journaled(
             result = call.returned(fn(*args, **kwargs))
         return cast("R", result)
 
-    return call_sync
+    return _like(fn, call_sync)
 
 
 class _Call:
@@ -158,7 +157,6 @@ def journaled_model(
 
     if _is_async(fn):
 
-        @functools.wraps(fn)
         async def ask_async(*args: Any, **kwargs: Any) -> Any:
             began = time.monotonic_ns()
             try:
@@ -168,9 +166,8 @@ def journaled_model(
                 raise
             return answered(began, answer)
 
-        return cast("Callable[P, R]", ask_async)
+        return cast("Callable[P, R]", _like(fn, ask_async))
 
-    @functools.wraps(fn)
     def ask_sync(*args: P.args, **kwargs: P.kwargs) -> R:
         began = time.monotonic_ns()
         try:
@@ -180,11 +177,22 @@ def journaled_model(
             raise
         return cast("R", answered(began, answer))
 
-    return ask_sync
+    return _like(fn, ask_sync)
+
+
+def _like(fn: Callable[..., Any], around: Callable[P, R]) -> Callable[P, R]:
+    """``around`` with the name, text and signature of ``fn``, as far as that tells them."""
+    with suppress(Exception):
+        functools.update_wrapper(around, fn)
+    return around
 
 
 def _is_async(fn: Callable[..., Any]) -> bool:
-    return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(getattr(fn, "__call__", None))  # noqa: B004 - the method itself is wanted
+    """Whether calling it gives a coroutine; of an object that will not be looked at, no."""
+    try:
+        return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(getattr(fn, "__call__", None))  # noqa: B004 - the method itself is wanted
+    except Exception:  # noqa: BLE001 - whatever goes wrong here, no tool may feel it
+        return False
 
 
 def _quietly(work: Callable[[], R]) -> R | None:

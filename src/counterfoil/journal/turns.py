@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 
 from counterfoil.core.ids import RANDOM_BITS, make_id
 from counterfoil.core.turn import clean_summary
-from counterfoil.errors import ConfigInvalid
+from counterfoil.errors import ConfigInvalid, InvalidForm
 from counterfoil.journal.contract import TurnJournal
 from counterfoil.journal.digests import session_digest
 from counterfoil.journal.event import TurnNote
@@ -47,7 +47,7 @@ def system_now_ms() -> int:
 class TurnJournals:
     """Begins turns and writes them into one journal, from a queue and a thread of its own unless ``mode`` says otherwise.
 
-    ``session_key`` makes the digests of sessions unguessable. ``synchronous`` waits for each event to be written, a
+    Raises ``InvalidForm`` for what is no journal, mode, capacity or key. ``session_key`` makes the digests of sessions unguessable. ``synchronous`` waits for each event to be written, a
     quarter of a second at most. Thread-safe; after a fork the child goes on with a queue of its own.
     """
 
@@ -62,12 +62,14 @@ class TurnJournals:
         session_key: bytes = b"",
         now_ms: Callable[[], int] = system_now_ms,
     ) -> None:
+        _check_made(journal, settings, markers, mode, capacity, session_key)
         self.settings: JournalSettings = settings or JournalSettings(enabled=True)
         self.journal: TurnJournal | None = journal
         self.markers: ResultMarkers = markers or ResultMarkers()
         self.writer: JournalWriter | None = None
         self._session_key = session_key
-        self._now_ms = now_ms
+        # Whole milliseconds are what a chain holds: a clock of somebody's own may count in fractions.
+        self._now_ms = now_ms if now_ms is system_now_ms else lambda: int(now_ms())
         self._live: WeakValueDictionary[str, TurnRecorder] = WeakValueDictionary()
         self._lock = threading.Lock()
         self._not_begun = 0
@@ -147,13 +149,16 @@ class TurnJournals:
             return []
         now_ms = self._now_ms()
         found = self.journal.open_turns(now_ms - older_than_ms, limit=limit or self.settings.max_list)
-        for last in found:
-            missing = 0 if self.writer is None else self.writer.take_missing(last.turn_id)
-            self.journal.append([_abandoned(last, now_ms, missing)])
-            turn = self._live.get(last.turn_id)
-            if turn is not None:
-                turn.abandoned = True
-        return [last.turn_id for last in found]
+        return [last.turn_id for last in found if self._abandon(self.journal, last, now_ms)]
+
+    def _abandon(self, journal: TurnJournal, last: TurnNote, now_ms: int) -> bool:
+        missing = 0 if self.writer is None else self.writer.take_missing(last.turn_id)
+        if not journal.end_open(_abandoned(last, now_ms, missing)):
+            return False
+        turn = self._live.get(last.turn_id)
+        if turn is not None:
+            turn.abandoned = True
+        return True
 
     # ---- ending ----
 
@@ -169,6 +174,27 @@ class TurnJournals:
     def lost(self) -> int:
         """Events that could not be journaled, of all turns; a turn that could not be begun counts as one."""
         return self._not_begun + (0 if self.writer is None else self.writer.lost)
+
+
+def _check_made(
+    journal: object, settings: object, markers: object, mode: object, capacity: object, session_key: object
+) -> None:
+    """What a newcomer gets wrong is said at once: later, nothing may raise. Raises ``InvalidForm``."""
+    wrong = [
+        (
+            "journal",
+            "a journal, as counterfoil.journal.open_journal(place) gives it",
+            journal is None or callable(getattr(journal, "append", None)),
+        ),
+        ("settings", "JournalSettings", settings is None or isinstance(settings, JournalSettings)),
+        ("markers", "ResultMarkers", markers is None or callable(getattr(markers, "find", None))),
+        ("mode", "queued or synchronous", mode in ("queued", "synchronous")),
+        ("capacity", "a whole number from 1 on", type(capacity) is int and capacity >= 1),
+        ("session_key", "bytes", isinstance(session_key, bytes)),
+    ]
+    for name, wanted, right in wrong:
+        if not right:
+            raise InvalidForm(f"the {name} of TurnJournals is {wanted}", argument=name)
 
 
 def agent_name(agent: object) -> str:

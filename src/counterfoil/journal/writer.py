@@ -308,8 +308,9 @@ def _in_child() -> None:
 
 @atexit.register
 def _at_exit() -> None:
+    until_s = time.monotonic() + FLUSH_S
     for writer in list(_WRITERS):
-        writer.close()
+        writer.close(max(0.0, until_s - time.monotonic()))
 
 
 os.register_at_fork(after_in_child=_in_child)

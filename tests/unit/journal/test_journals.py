@@ -170,3 +170,31 @@ def test_threads_that_append_to_one_turn_make_one_chain(journal):
 def test_closing_twice_is_closing_once(journal):
     journal.close()
     journal.close()
+
+
+def test_only_a_turn_that_is_open_is_ended_from_outside(journal):
+    given_up = note("COMMIT", "status=error:abandoned")
+    assert not journal.end_open(given_up)
+    assert journal.events("default", TURN) == []
+    journal.append(whole()[:2])
+    assert journal.end_open(given_up)
+    assert not journal.end_open(given_up)
+    events = journal.events("default", TURN)
+    assert [event.type for event in events] == ["INTAKE", "TOOL_CALL", "COMMIT"]
+    assert check_chain(events).intact
+
+
+def test_of_several_who_end_a_turn_one_does(journal):
+    journal.append(whole()[:2])
+    ended = []
+
+    def end():
+        ended.append(journal.end_open(note("COMMIT", "status=error:abandoned")))
+
+    threads = [threading.Thread(target=end) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert sorted(ended) == [False, False, False, True]
+    assert len(journal.events("default", TURN)) == 3

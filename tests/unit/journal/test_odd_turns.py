@@ -179,3 +179,22 @@ def test_a_turn_in_the_block_of_another_names_it_also_without_a_tool_call():
 def test_a_thread_names_the_parent_where_it_is_given_the_context():
     assert begun_inside(in_a_thread_with_context)
     assert begun_inside(in_a_thread) == bool(getattr(sys.flags, "thread_inherit_context", False))
+
+
+def test_a_turn_that_ends_while_somebody_gives_it_up_keeps_its_own_end(monkeypatch):
+    now = [NOW_MS]
+    made = journals(now_ms=lambda: now[0])
+    turn = made.begin("support")
+    written(made, turn.turn_id)
+    now[0] += 60_001
+    looked = made.journal.open_turns
+
+    def and_then_it_ends(*args, **kwargs):
+        found = looked(*args, **kwargs)
+        turn.commit()
+        assert made.flush(60)
+        return found
+
+    monkeypatch.setattr(made.journal, "open_turns", and_then_it_ends)
+    assert made.abandon(60_000) == []
+    assert stages(written(made, turn.turn_id))[1:] == ["COMMIT status=completed"]
