@@ -15,7 +15,7 @@ from counterfoil.core.ids import RANDOM_BITS, make_id
 from counterfoil.core.turn import clean_summary
 from counterfoil.errors import ConfigInvalid, InvalidForm
 from counterfoil.journal.contract import TurnJournal
-from counterfoil.journal.digests import session_digest
+from counterfoil.journal.digests import result_digest, session_digest
 from counterfoil.journal.event import TurnNote
 from counterfoil.journal.markers import ResultMarkers
 from counterfoil.journal.off import NO_TURN
@@ -31,6 +31,9 @@ TURN_HEADER: Final = "X-Journal-Turn-Id"
 
 EXPOSED_HEADERS: Final = (TURN_HEADER,)
 """What a browser's page may read of a response from elsewhere (Access-Control-Expose-Headers)."""
+
+AGENT_CHARACTERS_MAX: Final = 200
+"""Characters of an agent's name."""
 
 MISSING: Final = "the turn journal is switched on and no journal is installed"
 ABANDONED: Final = "error:abandoned"
@@ -200,7 +203,11 @@ def _check_made(
 def agent_name(agent: object) -> str:
     """An agent's name as a chain can hold it (FORMAT 17): ``|`` as ``/``, half pairs as U+FFFD, nothing for a terminal."""
     name = "unnamed" if agent is None else clean_summary(str(agent))
-    return CONTROLS.sub("", name).replace("|", "/")
+    name = CONTROLS.sub("", name).replace("|", "/")
+    if len(name) <= AGENT_CHARACTERS_MAX:
+        return name
+    # It stands in every event: of one that is no name the beginning, and what tells it from another such one.
+    return f"{name[:AGENT_CHARACTERS_MAX]}~{result_digest(name)}"
 
 
 def _abandoned(last: TurnNote, now_ms: int, missing: int) -> TurnNote:

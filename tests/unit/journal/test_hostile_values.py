@@ -178,6 +178,15 @@ def test_a_clock_of_fractions_gives_whole_milliseconds(tmp_path):
     made.close()
 
 
+def test_an_agent_whose_name_is_no_name_does_not_fill_the_journal():
+    made = journals()
+    turns = [made.begin("a" * size) for size in (200, 10_000_000, 10_000_001)]
+    names = [written(made, turn.turn_id)[0].agent_id for turn in turns]
+    assert names[0] == "a" * 200
+    assert len(set(names)) == 3
+    assert max(map(len, names)) < 220
+
+
 class Tools:
     """Tools as methods."""
 
