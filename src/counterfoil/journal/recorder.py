@@ -265,15 +265,17 @@ class TurnRecorder:
 
     def stream(self, chunks: Iterable[T], *, text: Callable[[T], str] | None = None) -> Iterator[T]:
         """The chunks of a streamed answer; the turn commits on the last one, on an error, or when it is given up."""
+        stream = TurnStream(chunks, self, text)
         self._streamed = True
-        return TurnStream(chunks, self, text)
+        return stream
 
     def astream(
         self, chunks: AsyncIterable[T], *, text: Callable[[T], str] | None = None
     ) -> AsyncIterator[T]:
         """As :meth:`stream`, for async code."""
+        stream = AsyncTurnStream(chunks, self, text)
         self._streamed = True
-        return AsyncTurnStream(chunks, self, text)
+        return stream
 
     def screen(self, message: Any) -> None:
         """Run the inbound hooks on a message. Raises ``TurnRefused``."""

@@ -79,8 +79,9 @@ class TurnStream(_Stream[T]):
     """
 
     def __init__(self, chunks: Iterable[T], turn: Commits, text: Callable[[T], str] | None) -> None:
-        super().__init__(chunks, turn, text)
+        # First: what gives no chunks is no stream, and the turn goes on without it.
         self._chunks: Iterator[T] = iter(chunks)
+        super().__init__(chunks, turn, text)
 
     def __iter__(self) -> Self:
         return self
@@ -135,8 +136,8 @@ class AsyncTurnStream(_Stream[T]):
     """As :class:`TurnStream`, for async code; ``asend``, ``athrow``, ``aclose`` and ``async with`` in their place."""
 
     def __init__(self, chunks: AsyncIterable[T], turn: Commits, text: Callable[[T], str] | None) -> None:
-        super().__init__(chunks, turn, text)
         self._chunks: AsyncIterator[T] = aiter(chunks)
+        super().__init__(chunks, turn, text)
 
     def __aiter__(self) -> Self:
         return self

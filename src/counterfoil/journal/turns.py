@@ -192,7 +192,7 @@ def _check_made(
         ("settings", "JournalSettings", settings is None or isinstance(settings, JournalSettings)),
         ("markers", "ResultMarkers", markers is None or callable(getattr(markers, "find", None))),
         ("mode", "queued or synchronous", mode in ("queued", "synchronous")),
-        ("capacity", "a whole number from 1 on", type(capacity) is int and capacity >= 1),
+        ("capacity", "a whole number from 0 on", type(capacity) is int and capacity >= 0),
         ("session_key", "bytes", isinstance(session_key, bytes)),
     ]
     for name, wanted, right in wrong:

@@ -143,7 +143,7 @@ def test_an_approval_request_with_a_readable_name_is_named():
     "wrong",
     [
         {"mode": "sync"},
-        {"capacity": 0},
+        {"capacity": -1},
         {"capacity": True},
         {"session_key": "key"},
         {"markers": {"text": "guard"}},
@@ -185,6 +185,16 @@ def test_an_agent_whose_name_is_no_name_does_not_fill_the_journal():
     assert names[0] == "a" * 200
     assert len(set(names)) == 3
     assert max(map(len, names)) < 220
+
+
+@pytest.mark.parametrize("streamed", ["stream", "astream"])
+def test_what_is_no_stream_leaves_the_turn_to_its_block(streamed):
+    made = journals()
+    with made.begin("support") as turn:
+        with pytest.raises(TypeError):
+            getattr(turn, streamed)(5)
+        turn.answer("a")
+    assert stages(written(made, turn.turn_id))[1:] == ["COMMIT status=completed"]
 
 
 class Tools:
