@@ -11,6 +11,7 @@ from counterfoil.approvals.rows import APPROVAL_ASSIGNEES, APPROVALS, person_ind
 from counterfoil.approvals.standing import ApprovalStanding, standing_of
 from counterfoil.approvals.state import PENDING, STATES
 from counterfoil.client import reading
+from counterfoil.client.bounds import check_limit, check_texts
 from counterfoil.client.handle import Handle
 from counterfoil.client.ports import LedgerPorts
 from counterfoil.core.ids import is_id
@@ -49,6 +50,8 @@ def approval_rows(
     """Rows of approvals that fit every filter, the oldest first; ``after`` is the last approval seen."""
     if state is not None and state not in STATES:
         raise InvalidForm(f"an approval is {', '.join(STATES)}", argument="state")
+    check_limit(limit)
+    check_texts("what approvals are found by", (assignee, tool, run_id, stream_id, after))
     now_ms = ports.now_ms()
     found: list[Row] = []
     start = None if after is None else approval_row(ports, after)

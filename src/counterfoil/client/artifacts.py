@@ -20,6 +20,7 @@ from counterfoil.artifacts.keep import (
 )
 from counterfoil.artifacts.rows import ARTIFACTS
 from counterfoil.artifacts.vault import State, Vault
+from counterfoil.client.bounds import check_limit, check_texts
 from counterfoil.client.handle import Handle
 from counterfoil.client.place import files_in
 from counterfoil.client.ports import LedgerPorts
@@ -44,6 +45,8 @@ def artifact_rows(
     limit: int | None = None,
 ) -> list[Row]:
     """Rows of artifacts in the order they were stored; ``after`` is (stream id, object) of the last one seen."""
+    check_limit(limit)
+    check_texts("what artifacts are found by", (stream_id, run_id))
     found: list[Row] = []
     for row in _pages(ports, stream_id, run_id, after):
         fits = (

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 from counterfoil.abc import ChildHost, ChildLink, HostAnswer
+from counterfoil.client.bounds import check_limit, check_texts
 from counterfoil.client.handle import Handle
 from counterfoil.core.ids import is_id
 from counterfoil.core.several import several
@@ -124,6 +125,8 @@ class Childing(Handle):
         ``state`` is ``spawned``, ``running``, ``suspended``, ``settled``, ``stopped``, ``lost`` or ``purged``; ``after`` is
         the run of the last child seen. Raises ``RunNotFound`` or ``StreamNotFound``.
         """
+        check_limit(limit)
+        check_texts("what children are found by", (of, state, after))
         start = "" if after is None else str(self._known_child(after)["child_stream_id"])
         found: list[ChildStanding] = []
         for row in self._child_rows(of, state):

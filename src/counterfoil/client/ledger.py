@@ -14,6 +14,7 @@ from counterfoil.client.approving import Approving
 from counterfoil.client.archiving import Archiving
 from counterfoil.client.artifacts import place_of
 from counterfoil.client.asof import Rewinding
+from counterfoil.client.bounds import check_limit
 from counterfoil.client.budgeting import Budgeting
 from counterfoil.client.clock import SystemClock
 from counterfoil.client.companions import Companions
@@ -343,6 +344,7 @@ class Ledger(
         limit: int | None = None,
     ) -> list[Row]:
         """Rows of effects: of a run, of a conversation, in one state, or all."""
+        check_limit(limit)
         if run_id is not None:
             found = reading.effects_of_run(self.ports, run_id)
         elif stream is not None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from counterfoil.access.session import Session
+from counterfoil.client.bounds import check_count, check_limit, check_texts
 from counterfoil.client.ports import LedgerPorts
 from counterfoil.core.event import Header
 from counterfoil.effects.rows import EFFECTS
@@ -92,7 +93,22 @@ def stream_events(
     limit: int | None,
     session: Session | None = None,
 ) -> Iterator[Event]:
-    """The events of a stream in order, held in memory one page at a time."""
+    """The events of a stream in order, held in memory one page at a time. Raises InvalidForm before the first."""
+    check_count("after", after)
+    check_limit(limit)
+    check_texts("run_id", (run_id,))
+    return _stream_events(ports, stream_id, after, types, run_id, limit, session)
+
+
+def _stream_events(
+    ports: LedgerPorts,
+    stream_id: str,
+    after: int,
+    types: frozenset[str] | None,
+    run_id: str | None,
+    limit: int | None,
+    session: Session | None,
+) -> Iterator[Event]:
     left = limit
     while left is None or left > 0:
         want = PAGE_EVENTS if left is None else min(PAGE_EVENTS, left)
@@ -110,6 +126,8 @@ def stream_events(
 
 def conversations(ports: LedgerPorts, after: str, limit: int) -> list[ConversationInfo]:
     """A page of conversations in the order in which they were opened."""
+    check_count("limit", limit)
+    check_texts("after", (after,))
     found: list[ConversationInfo] = []
     while len(found) < limit:
         page = ports.store.streams(ports.tenant, after, limit)
@@ -204,6 +222,8 @@ def _text(content: dict[str, Any], name: str) -> str | None:
 
 def table_rows(ports: LedgerPorts, table: str, index: str, prefix: Key, limit: int | None) -> list[Row]:
     """Rows of an index under a prefix, at most ``limit``, in the order of the index."""
+    check_limit(limit)
+    check_texts("what rows are found by", prefix)
     from counterfoil.client.features import TABLES
 
     spec = next(spec for spec in TABLES if spec.name == table)
@@ -221,6 +241,7 @@ def table_rows(ports: LedgerPorts, table: str, index: str, prefix: Key, limit: i
 
 def effects_of_run(ports: LedgerPorts, run_id: str) -> list[Row]:
     """The effects of a run in the order they were intended; none if there is no such run."""
+    check_texts("run_id", (run_id,))
     run = ports.store.get(rows.RUNS, (run_id,))
     return [] if run is None else table_rows(ports, EFFECTS.name, "by_run", (run["stream_id"], run_id), None)
 

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from counterfoil.approvals.rows import person_index
+from counterfoil.client.bounds import check_limit, check_texts
 from counterfoil.client.handle import Handle
 from counterfoil.client.ports import LedgerPorts
 from counterfoil.core.ids import is_id
@@ -39,6 +40,8 @@ def review_rows(
     """Rows of reviews that fit every filter, the longest waiting first; ``after`` is the last review seen."""
     if state not in (None, *STATES):
         raise InvalidForm(f"a review is {' or '.join(STATES)}", argument="state")
+    check_limit(limit)
+    check_texts("what reviews are found by", (assignee, tool, cause, run_id, stream_id, after))
     now_ms = ports.now_ms()
     whose = None if assignee is None else person_index(ports.index, assignee)
     found: list[Row] = []

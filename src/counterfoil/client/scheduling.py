@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from counterfoil.abc import Timer
+from counterfoil.client.bounds import check_limit, check_texts
 from counterfoil.client.handle import Handle
 from counterfoil.client.place import MEMORY
 from counterfoil.errors import InvalidForm, ScheduleNotFound, StreamNotFound
@@ -86,6 +87,8 @@ class Scheduling(Handle):
         Of one conversation, by name or stream id, in the order of their ids. The alarms of runs that sleep are no
         schedules. Raises ``StreamNotFound``.
         """
+        check_limit(limit)
+        check_texts("what schedules are found by", (stream, state))
         if stream is None:
             found = tenant_rows(self.ports, state)
         else:
