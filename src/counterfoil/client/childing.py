@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextvars
 import heapq
 import threading
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
@@ -183,8 +184,9 @@ class Childing(Handle):
     def _nursery(self) -> Nursery:
         return Nursery(self.child_host, check_depth(self.host.child_depth_max))
 
+    @abstractmethod
     def _carry_out(self, child: ChildLink) -> None:
-        raise NotImplementedError
+        """Run the registered agent on a child's run, in the caller's thread."""
 
     def _stop_children(self, stream_id: str) -> None:
         """Carry out what the end of a run in this conversation asked of its children."""

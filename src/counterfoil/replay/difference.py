@@ -12,22 +12,9 @@ from counterfoil.core.values import comparable
 from counterfoil.effects.past import DECIDING
 from counterfoil.flow.event import Event
 from counterfoil.journal.fold import json_hash
-from counterfoil.replay.original import calls_made_again
+from counterfoil.replay.original import ORIGINAL_TYPES, calls_made_again
 
-DIFFERED_TYPES: Final = DECIDING | {
-    "child.started",
-    "decision.proposed",
-    "effect.intended",
-    "policy.evaluated",
-    "provider.failed",
-    "provider.requested",
-    "provider.responded",
-    "retry.decided",
-    "run.finished",
-    "run.started",
-    "step.finished",
-    "step.started",
-}
+DIFFERED_TYPES: Final = ORIGINAL_TYPES - {"admission.absorbed", "child.settled"}
 
 ALIGNED_MAX: Final = 4000
 """Lines of both runs together that are aligned; longer ones are compared place by place."""
