@@ -3,11 +3,11 @@ erased changes no row and no fold of the system."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 import counterfoil
 from counterfoil.client import projector

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from counterfoil.adapters.memory import MemoryStore
 from counterfoil.adapters.sqlite.open import open_sqlite

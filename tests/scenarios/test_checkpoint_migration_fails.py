@@ -6,9 +6,8 @@ the events, and where that fails, the old ones stay and the events are untouched
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from counterfoil.client.features import FEATURES, TABLES
 from counterfoil.client.ledger import Ledger

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from enum import Enum
@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 from uuid import UUID
 
 import pytest
+from msgspec.structs import replace
 
 import counterfoil
 from counterfoil.artifacts import Artifact

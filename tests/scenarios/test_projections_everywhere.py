@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from contextlib import closing
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 import counterfoil
 from counterfoil.client.features import FEATURES

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from counterfoil.errors import RunWaiting, StoreError, StoreFull
 from counterfoil.testing.faulty import Fail, FailAfter, Faults, FaultyStore

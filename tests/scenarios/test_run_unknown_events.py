@@ -6,9 +6,8 @@ the producer said that readers may pass over it.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from counterfoil.client.features import FEATURES
 from counterfoil.errors import UnknownEventType

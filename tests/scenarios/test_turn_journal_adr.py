@@ -10,9 +10,9 @@ import re
 import sqlite3
 import threading
 from contextlib import closing, suppress
-from dataclasses import fields, replace
 
 import pytest
+from msgspec.structs import fields, replace
 
 import counterfoil
 from counterfoil.cli.render.turned import turn_page

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import psycopg
+from msgspec.structs import replace
 
 from counterfoil.adapters.postgres.heads import HeadMemory
 from counterfoil.client.features import TABLES

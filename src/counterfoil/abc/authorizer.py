@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, Literal, Protocol
+
+from msgspec import Struct
 
 AccessAction = Literal["read", "search", "export", "disclose", "erase", "glass"]
 
@@ -14,16 +15,14 @@ roles do not give."""
 ActorType = Literal["human", "user", "agent", "worker", "service", "system"]
 
 
-@dataclass(frozen=True, slots=True)
-class Actor:
+class Actor(Struct, frozen=True):
     """Who asks: a person by the name that your application knows them by, or a program by its label."""
 
     name: str
     type: ActorType = "human"
 
 
-@dataclass(frozen=True, slots=True)
-class AccessRequest:
+class AccessRequest(Struct, frozen=True):
     """What somebody wants to do, and what for.
 
     ``stream_id`` None is every conversation of the tenant. ``klass`` is the highest class that will be shown (None: where
@@ -44,8 +43,7 @@ class AccessRequest:
     acts_for: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AccessDecision:
+class AccessDecision(Struct, frozen=True):
     """Whether it is allowed. ``rule`` is the label of the rule that decided; it stands in a header, so it names nobody."""
 
     allowed: bool

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, Protocol
+
+from msgspec import Struct
 
 HostAnswer = Literal["gone", "running", "unreachable"]
 """How a host knows a child: nobody carries it out, somebody does, or it cannot be told."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChildLink:
+class ChildLink(Struct, frozen=True):
     """A child as its host and its parent know it: its conversation and run, whose child it is, and how deep it lies."""
 
     stream_id: str

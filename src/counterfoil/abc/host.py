@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from counterfoil.abc.children import ChildHost
 from counterfoil.abc.sandbox import NoSandbox, SandboxProbe
 from counterfoil.abc.timer import Timer
 
 
-@dataclass(frozen=True, slots=True)
-class Host:
+class Host(Struct, frozen=True):
     """The capabilities of a host, for ``counterfoil.open(…, host=Host(…))``.
 
     ``sandbox`` answers ``run.probe``. ``children`` carries out what runs spawn; without one, threads of this process run

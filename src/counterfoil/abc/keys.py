@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
+
+from msgspec import Struct
 
 Arrangement = Literal["covered", "not_covered"]
 
@@ -50,8 +51,7 @@ class EpochKeyProvider(KeyProvider, Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class KeyRow:
+class KeyRow(Struct, frozen=True):
     """One wrapped data key (FORMAT 12). ``kek_id`` and ``wrapped`` change by rotation, the rest never.
 
     In a ``clear`` ledger ``kek_id`` is empty and ``wrapped`` holds the 32 bytes themselves.
@@ -64,8 +64,7 @@ class KeyRow:
     check: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class SubjectRow:
+class SubjectRow(Struct, frozen=True):
     """Who a key belongs to: ``lookup`` and ``box`` are made under keys derived from the current KEK (FORMAT 12)."""
 
     key_id: str

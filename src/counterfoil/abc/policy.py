@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Protocol
+
+from msgspec import Struct, field
 
 RulingOutcome = Literal["allow", "constrain", "ask", "deny"]
 ApprovalScope = Literal["once", "run"]
@@ -13,8 +14,7 @@ TOUCHES: Final = frozenset({"money", "data", "access", "messages", "external"})
 """What a tool may touch (DESIGN 7)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal:
+class Proposal(Struct, frozen=True):
     """A call that an agent wants to make: its own copy of the arguments, and whose call it is.
 
     ``now_ms`` is the store's clock. Nothing has been recorded or sent when a policy sees it.
@@ -32,8 +32,7 @@ class Proposal:
     now_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Asking:
+class Asking(Struct, frozen=True):
     """How people are asked: by whom it may be answered, how many have to agree, and for how long it holds.
 
     ``scope`` ``once`` is for this effect alone, ``run`` for every call of the run with the same arguments. Without
@@ -49,8 +48,7 @@ class Asking:
     expires_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Ruling:
+class Ruling(Struct, frozen=True):
     """What a policy says about one proposal.
 
     ``rules`` are the labels of the rules that decided. ``reasons`` and ``evidence`` become content. ``arguments`` are

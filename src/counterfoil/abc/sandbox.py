@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from msgspec import Struct, field
 
-@dataclass(frozen=True, slots=True)
-class Probed:
+
+class Probed(Struct, frozen=True):
     """What a probe found.
 
     ``ok`` says that the sandbox is there and holds what it promises; a probe that cannot tell says False.

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from msgspec import Struct
+
 from counterfoil.abc.authorizer import ACTIONS, AccessDecision, AccessRequest, Authorizer
 from counterfoil.access import events
 from counterfoil.access.rows import GLASSES
 from counterfoil.core.event_types import CLASSES
 from counterfoil.core.forms import is_label, time_ms
-from counterfoil.core.frozen import frozen
 from counterfoil.core.keyed import KeyMaterial
 from counterfoil.errors import AccessRefused, InvalidForm
 from counterfoil.flow.event import Event
@@ -34,8 +35,7 @@ GLASS_MS_MAX: Final = 24 * 3_600_000
 """Longest time for which the glass stays broken; then somebody decides again."""
 
 
-@frozen
-class Recorded:
+class Recorded(Struct, frozen=True):
     """A decision and where it is recorded."""
 
     decision: AccessDecision

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import Any, Final
+
+from msgspec import Struct, field
+from msgspec.structs import force_setattr
 
 from counterfoil.abc.authorizer import ACTIONS, AccessDecision, AccessRequest, Actor
 from counterfoil.core.event_types import CLASSES
@@ -31,8 +33,7 @@ OTHER_PRINCIPAL: Final = "other-principal"
 """The rule that refuses a run what an operation made for another person."""
 
 
-@dataclass(frozen=True, slots=True)
-class Role:
+class Role(Struct, frozen=True):
     """What a role may do: actions with the classes they reach, and the permissions it holds.
 
     ``permissions`` are names or patterns (``payment.*``) that artifacts are held against: what an operation recorded as
@@ -44,8 +45,8 @@ class Role:
 
     def __post_init__(self) -> None:
         checked = {_action(action): _classes(action, given) for action, given in self.actions.items()}
-        object.__setattr__(self, "actions", MappingProxyType(checked))
-        object.__setattr__(self, "permissions", frozenset(several(self.permissions, "permissions")))
+        force_setattr(self, "actions", MappingProxyType(checked))
+        force_setattr(self, "permissions", frozenset(several(self.permissions, "permissions")))
 
     def gives(self, request: AccessRequest) -> bool:
         """Whether the action is in it, up to the class that is asked for."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from typing import Final, NoReturn, get_args
+
+from msgspec import Struct
 
 from counterfoil.approvals import events
 from counterfoil.approvals.decide import judge_answer
@@ -29,8 +30,7 @@ _WAYS_ON: Final = {
 _ANSWERS: Final = frozenset({"approval.granted", "approval.denied", "approval.revoked"})
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
+class Answered(Struct, frozen=True):
     """The approval after an answer. ``state`` is where it stands now; ``repeated``: nothing was written."""
 
     approval_id: str

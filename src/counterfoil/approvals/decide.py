@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from counterfoil.approvals.events import Answer
 from counterfoil.approvals.state import OPEN, PENDING
@@ -12,8 +13,7 @@ from counterfoil.approvals.state import OPEN, PENDING
 Use = Literal["wait", "use", "used", "mismatch", "expire", "refused"]
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """An approval as far as the rules care. ``expires_at_ms`` is on the store's clock."""
 
     state: str

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from counterfoil.abc.policy import ApprovalScope
 from counterfoil.core.event import Draft, Part
@@ -15,8 +17,7 @@ from counterfoil.flow.drafting import Person, Writes
 Answer = Literal["granted", "denied", "revoked"]
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Struct, frozen=True):
     """What people are asked. ``arguments`` are as recorded and as shown; times are on the store's clock."""
 
     approval_id: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, cast
+
+from msgspec import Struct
 
 from counterfoil.abc.policy import ApprovalScope
 from counterfoil.approvals.decide import Found
@@ -17,8 +18,7 @@ APPROVALS_MAX = 500
 """Approvals of one run that are looked at."""
 
 
-@dataclass(frozen=True, slots=True)
-class ApprovalStanding:
+class ApprovalStanding(Struct, frozen=True):
     """How an approval stands."""
 
     approval_id: str
@@ -48,7 +48,7 @@ class ApprovalStanding:
 
 def standing_of(row: Row) -> ApprovalStanding:
     """The typed view of a row."""
-    given: dict[str, Any] = {name: row[name] for name in ApprovalStanding.__slots__}
+    given: dict[str, Any] = {name: row[name] for name in ApprovalStanding.__struct_fields__}
     return ApprovalStanding(**cast("Any", given))
 
 

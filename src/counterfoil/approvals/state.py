@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 NEEDED_MAX: Final = 8
 """People who have to agree, at most."""
@@ -30,8 +32,7 @@ STATES: Final = ("pending", "granted", "denied", "revoked", "expired", "consumed
 """States as people see them; ``pending`` stands for all of :data:`PENDING`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
+class Move(Struct, frozen=True):
     """What one kind of event does: the state it leads to, from those states only; any other stays as it is."""
 
     to: str
@@ -61,8 +62,7 @@ MOVES: Final[Mapping[str, tuple[Move, ...]]] = {
 """``approval.mismatched`` changes no state: what was approved may still be done, and nothing else."""
 
 
-@dataclass(frozen=True, slots=True)
-class Approval:
+class Approval(Struct, frozen=True):
     """One approval as its events tell it, from public fields alone (DESIGN 2.7)."""
 
     approval_id: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from counterfoil.archive.writing import pages
 from counterfoil.companions.rows import COMPANIONS
@@ -27,8 +28,7 @@ Last = Callable[[StoredStream], int]
 """The last sequence of a stream that is to be copied."""
 
 
-@dataclass(slots=True)
-class Copied:
+class Copied(Struct):
     """What one pass came to: how many streams there are, how many events are in the copy, how many it added."""
 
     streams: int = 0

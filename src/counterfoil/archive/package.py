@@ -21,6 +21,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from msgspec import Struct
+
 from counterfoil.abc.keys import KeyProvider
 from counterfoil.archive import hpke
 from counterfoil.core.canonical import decode, encode, encode_header, parse_header
@@ -73,8 +75,7 @@ class PackedKey:
         return f"PackedKey({self.key_id}, {self.stream_id})"
 
 
-@dataclass(frozen=True, slots=True)
-class Lock:
+class Lock(Struct, frozen=True):
     """How a package is protected: its parameters, and the secret of 32 bytes that they lead to."""
 
     protection: Protection
@@ -160,8 +161,7 @@ def _cipher(key: bytes) -> Any:
 # ---- opening -----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Package:
+class Package(Struct, frozen=True):
     """A package as it was read: how it is protected, and what is still closed."""
 
     protection: Protection

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn
+
+from msgspec import Struct, field
 
 from counterfoil.archive.lines import (
     CTX,
@@ -31,16 +32,14 @@ FAULTS_MAX: Final = 100
 Progress = Callable[[int, int | None], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Where something stands in ``archive.jsonl``: its line from 1, and the byte that the line begins with."""
 
     line: int
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class Begun:
+class Begun(Struct, frozen=True):
     """A stream begins: ``events`` of it follow."""
 
     genesis: Genesis
@@ -48,8 +47,7 @@ class Begun:
     place: Place
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
+class Told(Struct, frozen=True):
     """An event as it will lie in the store, with its header where that can be read."""
 
     event: StoredEvent
@@ -57,8 +55,7 @@ class Told:
     place: Place
 
 
-@dataclass(frozen=True, slots=True)
-class Companion:
+class Companion(Struct, frozen=True):
     """A sealed row that travels with its stream (FORMAT 15)."""
 
     stream_id: str
@@ -69,8 +66,7 @@ class Companion:
     place: Place
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(Struct, frozen=True):
     """A stream is whole: where it ends, and the ledger that it belongs to now."""
 
     genesis: Genesis
@@ -80,8 +76,7 @@ class Ended:
     token: int
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(Struct, frozen=True):
     """An object that comes along."""
 
     sha256: str
@@ -92,8 +87,7 @@ class Listed:
 Item = Begun | Told | Companion | Ended | Listed
 
 
-@dataclass(slots=True)
-class Damage:
+class Damage(Struct):
     """Faults of what was stored, taken in because somebody said so; each with its line."""
 
     faults: list[tuple[Fault, Place | None]] = field(default_factory=list)

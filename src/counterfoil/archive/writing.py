@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+from msgspec import Struct, field
 
 from counterfoil.abc.artifacts import ArtifactStore
 from counterfoil.archive.lines import (
@@ -41,8 +42,7 @@ Progress = Callable[[int, int | None], None]
 """Told how many events are done, of how many."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExportedStream:
+class ExportedStream(Struct, frozen=True):
     """What of a stream went out: the text that began it, and where it ended."""
 
     stream_id: str
@@ -51,8 +51,7 @@ class ExportedStream:
     head: str
 
 
-@dataclass(slots=True)
-class Exported:
+class Exported(Struct):
     """What an archive holds. ``sha256`` is of its lines, which name the artifacts; ``faults`` is what was damaged."""
 
     sha256: str = ""

@@ -10,8 +10,9 @@ import re
 import struct
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import BinaryIO, Final
+
+from msgspec import Struct
 
 from counterfoil.errors import ArchiveInvalid, ContentTooLarge
 
@@ -31,8 +32,7 @@ PIECE_BYTES: Final = 1024 * 1024
 _NAME: Final = re.compile(r"archive\.jsonl|objects/[0-9a-f]{64}").fullmatch
 
 
-@dataclass(slots=True)
-class Entry:
+class Entry(Struct):
     """One file: where its local header begins, how many bytes it has, and their CRC-32."""
 
     name: str

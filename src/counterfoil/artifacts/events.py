@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from msgspec import Struct
+
 from counterfoil.core.artifact import Reference, size_class
 from counterfoil.core.event import Draft, Part
 from counterfoil.core.forms import time_text
-from counterfoil.core.frozen import frozen
 from counterfoil.core.keyed import KeyMaterial
 
 STORED: Final = "artifact.stored"
@@ -16,8 +17,7 @@ SPILLED: Final = "artifact.spilled"
 REDACTED: Final = "artifact.redacted"
 
 
-@frozen
-class Facts:
+class Facts(Struct, frozen=True):
     """What is known of stored bytes beside their reference; all but ``permission`` is content."""
 
     size: int
@@ -62,8 +62,7 @@ def stored(
     )
 
 
-@frozen
-class Authority:
+class Authority(Struct, frozen=True):
     """What the operation was permitted by, which made a value that spills: a label, and the person it acted for."""
 
     permission: str | None = None

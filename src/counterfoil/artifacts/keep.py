@@ -7,12 +7,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, BinaryIO, Final, TypedDict, Unpack, cast
 
+from msgspec import Struct
+
 from counterfoil.artifacts import events
 from counterfoil.artifacts.handle import Artifact, scope_here
 from counterfoil.core import canonical
 from counterfoil.core.artifact import PUBLIC, Reference, check_class
 from counterfoil.core.forms import is_label
-from counterfoil.core.frozen import frozen
 from counterfoil.core.ids import derived_id
 from counterfoil.errors import EventIdReused, Fenced, InvalidForm, StoreError
 from counterfoil.flow.context import RunScope, step_path
@@ -53,8 +54,7 @@ class How(TypedDict, total=False):
     permission: str | None
 
 
-@frozen
-class Wanted:
+class Wanted(Struct, frozen=True):
     """What is to be kept, checked."""
 
     source: Source

@@ -10,8 +10,10 @@ import base64
 import hashlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from counterfoil.artifacts import events
 from counterfoil.artifacts.events import Authority
@@ -81,8 +83,7 @@ class Moved(NamedTuple):
     size: int
 
 
-@dataclass(slots=True)
-class Outcome:
+class Outcome(Struct):
     """A draft made ready: what stands before it, itself, and the objects to store first."""
 
     drafts: list[Draft]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from counterfoil.adapters.sqlite import open_sqlite
 from counterfoil.bench.append import CALLERS, check
@@ -26,8 +27,7 @@ DBOS: Final = "with_dbos"
 LANGGRAPH: Final = "with_langgraph"
 
 
-@dataclass(frozen=True, slots=True)
-class Ratio:
+class Ratio(Struct, frozen=True):
     """How fast ours is in terms of theirs: the figure's name after the benchmark's, in words, and its budget."""
 
     name: str

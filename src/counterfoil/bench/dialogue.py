@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 SEED: Final = 7
 COMPACTED_AT: Final = (1 / 3, 2 / 3)
@@ -33,8 +34,7 @@ _NAMES: Final = ("kettle", "toaster", "scale", "grinder", "whisk", "pan", "knife
 _CITIES: Final = ("Utrecht", "Lyon", "Porto", "Graz", "Gdańsk", "Malmö", "Cork", "Ostrava")
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(Struct, frozen=True):
     """One turn: the messages that come in, what the model answers, and what happens before it.
 
     ``summary`` replaces the history but for its last messages; ``slot`` is a state slot that is set, with its value.

@@ -9,16 +9,16 @@ import statistics
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct
 
 PAGE: Final = 4096
 FSYNCS: Final = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Budget:
+class Budget(Struct, frozen=True):
     """A limit of DESIGN 14: the figure is to be at least, or at most, so much."""
 
     at_least: float | None = None
@@ -34,8 +34,7 @@ class Budget:
         return f"≥ {self.at_least:g}" if self.at_least is not None else f"≤ {self.at_most:g}"
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
+class Figure(Struct, frozen=True):
     """One measured value. ``what`` says it to people; without a budget it is for information."""
 
     name: str

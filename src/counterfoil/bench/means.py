@@ -6,9 +6,10 @@ import json
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
+
+from msgspec import Struct, field
 
 from counterfoil.bench.rounds import Contender
 from counterfoil.bench.server import Server, check_durable
@@ -27,8 +28,7 @@ NO_CHECKOUT: Final = (
 NO_ENVIRONMENT: Final = "Peers are not compared: their environment is not there; ./run bench --peers makes it, which needs a package index"
 
 
-@dataclass(slots=True)
-class Peers:
+class Peers(Struct):
     """Where the peers' scripts and their interpreter lie; ``told`` gathers what each says of itself."""
 
     scripts: Path
@@ -95,8 +95,7 @@ def check_peer(name: str, durable: dict[str, Any]) -> None:
         )
 
 
-@dataclass(slots=True)
-class Means:
+class Means(Struct):
     """What there is. ``missing`` says in one line each what is not measured, and why."""
 
     server: Server | None = None

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Final, cast
+
+from msgspec import Struct
 
 from counterfoil.bench.figures import Figure
 from counterfoil.bench.means import Means, Need
@@ -16,8 +17,7 @@ Measure = Callable[[Scale, Path], list[Figure]]
 MeasureWith = Callable[[Scale, Path, Means], list[Figure]]
 
 
-@dataclass(frozen=True, slots=True)
-class Benchmark:
+class Benchmark(Struct, frozen=True):
     """One benchmark: its name for ``--only``, what it compares, and ``module.function`` that takes its figures.
 
     ``needs`` names what it cannot do without beside a directory; ``named`` runs only where ``--only`` names it;

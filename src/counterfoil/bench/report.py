@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
+
+from msgspec import Struct, field
 
 from counterfoil.bench.figures import Figure
 from counterfoil.bench.registry import Benchmark
@@ -13,8 +14,7 @@ from counterfoil.bench.registry import Benchmark
 QUICK = "Quick figures come from a few short rounds: they are rough, and a missed budget may be chance."
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(Struct, frozen=True):
     """The figures by benchmark, the machine they were taken on, how long that took, and what could not be measured.
 
     ``durable`` tells of each peer and of the server which settings make its commits wait for the disk.

@@ -7,16 +7,16 @@ import os
 import statistics
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 ReadClock = Callable[[], float]
 WALL: Final[ReadClock] = time.perf_counter
 PROCESSOR: Final[ReadClock] = time.process_time
 
 
-@dataclass(frozen=True, slots=True)
-class Contender:
+class Contender(Struct, frozen=True):
     """``work`` does one turn of so many items and is timed; ``ready`` makes what it needs before, and is not.
 
     ``work`` of another process returns the seconds that it has measured itself.
@@ -36,8 +36,7 @@ def settled(contender: Contender) -> Contender:
     return Contender(contender.work, ready)
 
 
-@dataclass(frozen=True, slots=True)
-class Scale:
+class Scale(Struct, frozen=True):
     """How much is measured: this share of the usual. Small shares give rough figures."""
 
     share: float = 1.0
@@ -51,8 +50,7 @@ class Scale:
         return max(1, round(usual * self.share))
 
 
-@dataclass(slots=True)
-class Taken:
+class Taken(Struct):
     """Seconds an item of each round, by contender."""
 
     seconds: dict[str, list[float]] = field(default_factory=dict)

@@ -11,11 +11,12 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
+
+from msgspec import Struct, field
 
 from counterfoil.errors import InputError
 
@@ -36,8 +37,7 @@ NO_SERVER: Final = (
 )
 
 
-@dataclass(slots=True)
-class Server:
+class Server(Struct):
     """A server that answers. ``binaries`` is the directory of ``pgbench``, if one was found."""
 
     url: str

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Final
+
+from msgspec import Struct, field
 
 from counterfoil.errors import (
     AccessError,
@@ -70,8 +71,7 @@ _BY_ERROR: Final[tuple[tuple[type[CounterfoilError], Exit], ...]] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(Struct, frozen=True):
     """An error as it leaves the program."""
 
     exit: Exit

@@ -8,9 +8,10 @@ import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO
+
+from msgspec import Struct, field
 
 from counterfoil.abc import Clock
 from counterfoil.access.session import DEFAULT_CEILING
@@ -37,8 +38,7 @@ LEDGER_VARIABLE: Final = "COUNTERFOIL_LEDGER"
 DEFAULT_LEDGER: Final = "./ledger"
 
 
-@dataclass(slots=True)
-class Face:
+class Face(Struct):
     """What a command is given beside its arguments. Tests give a width, a clock and an environment of their own."""
 
     width: int | None = None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from counterfoil.cli.render.cells import text
 from counterfoil.client.reading import conversation, view
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
 PAGE_STREAMS: Final = 500
 
 
-@dataclass(frozen=True, slots=True)
-class Named:
+class Named(Struct, frozen=True):
     """What was named. ``run`` and ``effect`` are rows; ``stored`` is one event with its exact bytes."""
 
     stream_id: str

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from counterfoil.cli.face import Face
 from counterfoil.errors import (
@@ -26,8 +27,7 @@ if TYPE_CHECKING:
     from counterfoil.client.place import Parts
 
 
-@dataclass(frozen=True, slots=True)
-class Exhibit:
+class Exhibit(Struct, frozen=True):
     """A ledger to verify: its parts, and the ledger itself if it could be put together.
 
     ``keys_fault`` says why its key store could not be opened.

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, assert_never
 
+from msgspec.structs import asdict
+
 from counterfoil.cli.render.model import AnyRow, Fold, Gap, Note, Pair, Timeline
 from counterfoil.client.reading import ConversationInfo
 from counterfoil.core.forms import time_text
@@ -197,7 +199,7 @@ def child_json(child: ChildStanding) -> dict[str, Any]:
 
 def child_report_json(report: ChildReport) -> dict[str, Any]:
     """What a recovery or a worker did for one child."""
-    return {name: getattr(report, name) for name in report.__slots__}
+    return asdict(report)
 
 
 def effect_report_json(effect: EffectReport) -> dict[str, Any]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct, field
 
 from counterfoil.cli.render.cells import number, text
 from counterfoil.client.reading import is_held
@@ -20,8 +21,7 @@ COUNTED_MAX: Final = 2_000
 """Open effects counted for a list; beyond it the count says so with a plus."""
 
 
-@dataclass(slots=True)
-class Standing:
+class Standing(Struct):
     """Open effects, approvals and repairs by conversation, and the oldest of the effects."""
 
     in_doubt: Counter[str] = field(default_factory=Counter)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from msgspec import Struct, field
 
 from counterfoil.cli.commanding import without_password
 from counterfoil.cli.face import Face
@@ -31,8 +31,7 @@ def journal_option(function: F) -> F:
     return decorated
 
 
-@dataclass(frozen=True, slots=True)
-class FoundTurn:
+class FoundTurn(Struct, frozen=True):
     """A turn with what checking it came to. ``head`` is where the chain ends; ``kept`` whether a ledger keeps it.
 
     ``hidden`` are events whose content cannot be had; with ``compared`` all the others were compared with what is kept.

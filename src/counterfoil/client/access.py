@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import Any, Final
+
+from msgspec import Struct
 
 from counterfoil.abc.authorizer import AccessAction, AccessRequest, Actor, Authorizer
 from counterfoil.access import events
@@ -34,8 +36,7 @@ STREAM: Final = "access"
 GLASS_MINUTES: Final = 60
 
 
-@dataclass(frozen=True, slots=True)
-class DecisionLine:
+class DecisionLine(Struct, frozen=True):
     """One recorded decision for a list. ``by`` and ``purpose`` are content: None where they cannot be opened."""
 
     event_id: str

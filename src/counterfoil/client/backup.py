@@ -16,9 +16,11 @@ import sqlite3
 import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from counterfoil.abc import Clock, Ids, KeyProvider
 from counterfoil.adapters.sqlite import DATABASE_NAME
@@ -62,8 +64,7 @@ MODE: Final = 0o600
 Progress = Callable[[str, int, int | None], None]
 
 
-@dataclass(frozen=True, slots=True)
-class BackupReport:
+class BackupReport(Struct, frozen=True):
     """What a backup holds. ``keks``: how many key-encryption keys; 0 where they lie elsewhere and were not handed out."""
 
     ledger: str
@@ -78,7 +79,7 @@ class BackupReport:
 
     def to_json(self) -> dict[str, Any]:
         """The result as plain values."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        return asdict(self)
 
 
 def backup_ledger(
@@ -312,8 +313,7 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
-class Manifest:
+class Manifest(Struct, frozen=True):
     """What a backup says of itself."""
 
     ledger: str

@@ -5,9 +5,10 @@ from __future__ import annotations
 import importlib
 import sys
 import tomllib
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct
 
 from counterfoil.client.guarding import Guarding, guarding_of
 from counterfoil.errors import ConfigInvalid, FileMissing
@@ -17,8 +18,7 @@ FILE_NAME: Final = "counterfoil.toml"
 _MEMBERS: Final[dict[str, type]] = {"ledger": str, "app": str, "tenant": str, "artifacts": str, "turns": bool}
 
 
-@dataclass(frozen=True, slots=True)
-class Config:
+class Config(Struct, frozen=True):
     """What the file says. ``path`` is the file, or None when there is none and everything is default.
 
     A relative ``ledger`` or ``artifacts`` is relative to the file. ``app`` is a module name such as ``shop.agents``.

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from counterfoil.abc import ArtifactStore, Clock, Ids, KeyProvider, KeyStore
 from counterfoil.archive.copying import copy_companions, copy_streams, differing, streams_of
@@ -43,8 +45,7 @@ Progress = Callable[[str, int, int | None], None]
 """Told what is being done, how far, of how much."""
 
 
-@dataclass(frozen=True, slots=True)
-class CopyReport:
+class CopyReport(Struct, frozen=True):
     """What a copy came to. ``resumed``: an earlier one had begun it."""
 
     ledger: str
@@ -59,7 +60,7 @@ class CopyReport:
 
     def to_json(self) -> dict[str, Any]:
         """The result as plain values."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        return asdict(self)
 
 
 def copy_ledger(

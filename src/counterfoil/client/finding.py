@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, Literal
+
+from msgspec import Struct
 
 State = Literal["ok", "warn", "bad", "unknown"]
 Unit = Literal["", "ms", "bytes", "count"]
@@ -13,8 +14,7 @@ ORDER: Final[tuple[State, ...]] = ("ok", "unknown", "warn", "bad")
 """States, the worst last."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """One thing that was looked at.
 
     ``value`` is in ``unit``, None where there is none; ``at_least`` says that it is a lower bound, because counting

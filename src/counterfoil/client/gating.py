@@ -6,8 +6,9 @@ What an operation was permitted by is recorded when its output spills. Reading i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec.structs import replace
 
 from counterfoil.abc.authorizer import AccessDecision, AccessRequest, Actor, Authorizer
 from counterfoil.access import events as access_events

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from counterfoil.access.roles import Role, RoleAuthorizer, role_of
 from counterfoil.errors import ConfigInvalid, InvalidForm
@@ -12,8 +13,7 @@ from counterfoil.errors import ConfigInvalid, InvalidForm
 _MEMBERS: Final = ("people", "required", "roles")
 
 
-@dataclass(frozen=True, slots=True)
-class Guarding:
+class Guarding(Struct, frozen=True):
     """What the file says of access. With ``required`` commands show content only to who says who they are, and why."""
 
     authorizer: RoleAuthorizer

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import TracebackType
 from typing import Self
+
+from msgspec.structs import replace
 
 from counterfoil.abc import Clock, Host, Ids, Policy
 from counterfoil.client import rebuilding

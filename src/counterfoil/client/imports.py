@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from counterfoil.core.event import Draft
 from counterfoil.core.keyed import KeyMaterial
@@ -21,16 +22,14 @@ if TYPE_CHECKING:
 TRIES_MAX: Final = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
+class Placed(Struct, frozen=True):
     """Where an event stands in its stream, and whether this append put it there."""
 
     sequence: int
     added: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ImportedConversation:
+class ImportedConversation(Struct, frozen=True):
     """A conversation that an import writes to."""
 
     stream_id: str

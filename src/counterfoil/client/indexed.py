@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from counterfoil.artifacts.spill import JSON_FORM, TAG
 from counterfoil.client.opening import open_part
@@ -21,8 +22,7 @@ CLASSES: Final = frozenset({"public", "internal", "confidential", "personal"})
 """Classes of content that are searchable. What is secret never is (FORMAT 11)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """One part: its number, its key (None: the stream's), and its content with what moved to artifacts put back.
 
     ``content`` None: it could not be read. ``cut``: something of it was too large to be read for this.

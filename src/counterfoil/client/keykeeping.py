@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from counterfoil.client.handle import Handle
 from counterfoil.core.ids import is_id
@@ -15,8 +16,7 @@ ROTATED: Final = "keys.rotated"
 PAGE: Final = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class KeysHeld:
+class KeysHeld(Struct, frozen=True):
     """The key store at a glance: ``keys`` by the key-encryption key they lie under; ``epoch`` is the current one."""
 
     key_store: str

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
 from typing import Any, Final
+
+from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from counterfoil.abc import ArtifactStore, Clock, Ids, KeyProvider, KeyStore
 from counterfoil.artifacts.spill import JSON_FORM, KIND, TAG
@@ -36,8 +38,7 @@ HELD_BYTES: Final = 32 * 1024 * 1024
 CLASS: Final = "confidential"
 
 
-@dataclass(slots=True)
-class Migration:
+class Migration(Struct):
     """What a migration came to; zero of everything where none was due. ``progress`` is told conversations done and all."""
 
     conversations: int = 0
@@ -62,8 +63,7 @@ class Migration:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class Upgrading:
+class Upgrading(Struct, frozen=True):
     """What opening a place needs to take over a runtime store that lies there."""
 
     tenant: str

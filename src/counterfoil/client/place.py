@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from counterfoil.abc import ArtifactStore, Clock, Ids, KeyProvider, KeyStore
 from counterfoil.client.lost import holds_keys, is_blank, refuse_emptied, refuse_lost
@@ -27,8 +28,7 @@ KEK_DIRECTORY_NAME: Final = "kek"
 ARTIFACTS_NAME: Final = "artifacts"
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
+class Parts(Struct, frozen=True):
     """What a ledger is made of, opened. ``keys_missing`` says that there is no key store to open content with.
 
     ``artifacts`` None: nobody has said where artifacts lie.

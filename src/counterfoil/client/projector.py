@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+from msgspec import Struct, field
 
 from counterfoil.client.ports import LedgerPorts
 from counterfoil.core import canonical
@@ -41,8 +42,7 @@ Due = tuple[str, str | None]
 """A conversation whose projections are to be checkpointed, and the run that is the occasion."""
 
 
-@dataclass(slots=True)
-class View:
+class View(Struct):
     """A projection as it was folded just now. ``refused`` are checkpoints that were found and not used.
 
     ``began_at`` is the sequence of the checkpoint that the fold began from, 0 for the first event. Over a tenant all
@@ -89,8 +89,7 @@ class View:
         return told
 
 
-@dataclass(slots=True)
-class _Begun:
+class _Begun(Struct):
     """A fold with where it began."""
 
     folding: Folding

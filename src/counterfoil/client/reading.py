@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from counterfoil.access.session import Session
 from counterfoil.client.bounds import check_count, check_limit, check_texts
@@ -27,8 +28,7 @@ RUNS_COUNTED_MAX: Final = 1000
 """Runs of one conversation counted for a list; one that has more shows this number."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationInfo:
+class ConversationInfo(Struct, frozen=True):
     """One line of a list of conversations.
 
     ``name`` and ``title`` are content: None where there is none or where it cannot be opened, and ``name_state``

@@ -6,9 +6,10 @@ import hashlib
 import io
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Final
+
+from msgspec import Struct, field
 
 from counterfoil.client.handle import Handle
 from counterfoil.core.forms import is_label
@@ -27,8 +28,7 @@ FINDINGS_MAX: Final = 100_000
 Progress = Callable[[int], None]
 
 
-@dataclass(slots=True)
-class Reconciled:
+class Reconciled(Struct):
     """What ledger and book came to: how many of each kind, and each finding on which they do not simply agree.
 
     ``settled`` are the effects whose doubt the book has ended in this pass.

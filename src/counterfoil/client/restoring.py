@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from counterfoil.abc import Clock, Ids, KeyProvider
 from counterfoil.archive.copying import streams_of
@@ -36,8 +38,7 @@ NOTE: Final = "restored.json"
 Progress = Callable[[str, int, int | None], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Restored:
+class Restored(Struct, frozen=True):
     """A restored ledger: where it is, and what the backup held."""
 
     place: str
@@ -49,7 +50,7 @@ class Restored:
 
     def to_json(self) -> dict[str, Any]:
         """The result as plain values."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        return asdict(self)
 
 
 def restore_backup(

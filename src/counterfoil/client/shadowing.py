@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from counterfoil.client.ports import LedgerPorts
 from counterfoil.effects.rows import EFFECTS
@@ -18,8 +19,7 @@ WOULD: Final = ("deny", "ask", "constrain", "allow")
 """Outcomes in the order in which a report names them."""
 
 
-@dataclass(frozen=True, slots=True)
-class ShadowLine:
+class ShadowLine(Struct, frozen=True):
     """So many calls of one tool that one revision of a policy judged alike; ``made`` is how many of them were made."""
 
     policy: str

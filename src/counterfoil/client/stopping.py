@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from counterfoil.client import reading
 from counterfoil.client.assembling import keys_and_ports
@@ -29,8 +30,7 @@ from counterfoil.store.rows import Row
 PAGE_STREAMS: Final = 100
 
 
-@dataclass(frozen=True, slots=True)
-class HeldLever:
+class HeldLever(Struct, frozen=True):
     """A lever that is held: what it stops, since when (ms), by whom and why. None where that cannot be read any more."""
 
     scope: str

@@ -6,9 +6,10 @@ import errno
 import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct, field
 
 from counterfoil.archive.events import Keys, archive_fields
 from counterfoil.archive.package import PACKAGE_BYTES_MAX, SUFFIX, PackedKey, read_package
@@ -68,8 +69,7 @@ UNIQUE: Final = {
 """Rows of which a tenant has one: what is taken in must not take another conversation's place."""
 
 
-@dataclass(slots=True)
-class Taken:
+class Taken(Struct):
     """What came in. ``damage`` is what was accepted, each fault with its line; ``keys`` how many keys came along."""
 
     archive: str = ""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, cast
+
+from msgspec import Struct
 
 from counterfoil.abc import ChildLink, Policy
 from counterfoil.client.childing import Childing
@@ -145,8 +146,7 @@ class Working(Childing):
         return Run(host, spec)
 
 
-@dataclass(frozen=True, slots=True)
-class _How:
+class _How(Struct, frozen=True):
     """How a block was left, in the words of :class:`Entry`."""
 
     done: Literal["ended", "waits", "busy", "left"]

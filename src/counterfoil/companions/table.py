@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from counterfoil.core import canonical
 from counterfoil.core.forms import is_label
@@ -15,8 +16,7 @@ CHANGES_MAX: Final = 1000
 """Changes of companions beside one event."""
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """A row put (``row`` in its JSON form) or removed (None), to be given to ``run.record(…, rows=[…])``."""
 
     table: str
@@ -25,8 +25,7 @@ class Change:
     row: Mapping[str, Any] | None
 
 
-@dataclass(frozen=True, slots=True)
-class CompanionTable:
+class CompanionTable(Struct, frozen=True):
     """A declared table: its name, the members of a row that make its key, the version of what its rows hold.
 
     >>> orders = CompanionTable("orders", ("order",))

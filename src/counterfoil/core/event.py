@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import orjson
+from msgspec import Struct, field
 
 from counterfoil.core.canonical import JSON, encode, fits_header
 from counterfoil.core.catalogue import CLASSES, DEFAULT_CLASS, Registry
@@ -68,8 +68,7 @@ class SpillDue(Exception):
     """A draft holds what may have to move to artifacts, or names artifacts (FORMAT 10); nothing was made of it."""
 
 
-@dataclass(slots=True)
-class Part:
+class Part(Struct):
     """One content part for one data key: a JSON object (``values.to_json`` made it), its key and its class.
 
     ``key`` None is the stream key; ``klass`` None is the type's default class.
@@ -80,8 +79,7 @@ class Part:
     klass: str | None = None
 
 
-@dataclass(slots=True)
-class Draft:
+class Draft(Struct):
     """An event as a caller describes it; :func:`prepare` checks it.
 
     ``occurred_at`` is a time of FORMAT 1, ``data`` the public fields, ``parts`` the content. ``hint`` is no part of the
@@ -107,8 +105,7 @@ class Draft:
     hint: object = None
 
 
-@dataclass(slots=True)
-class Prepared:
+class Prepared(Struct):
     """An event ready for the writer: the header around three slots, and the sealed records.
 
     Preparing the same draft again gives the same bytes; no lock and no random number is needed (FORMAT, rule 4).

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol
+
+from msgspec import Struct
 
 from counterfoil.core.catalogue import Registry
 from counterfoil.core.event import event_hash
@@ -42,8 +43,7 @@ class Teller(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Examined:
+class Examined(Struct, frozen=True):
     """What strict reading made of an event.
 
     ``header`` is None where its bytes cannot be trusted or read. ``unregistered`` says in words that its type is not

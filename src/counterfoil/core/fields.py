@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from operator import call
 from typing import Any, Final, cast
+
+from msgspec import Struct
 
 from counterfoil.core.forms import is_decimal, is_digest, is_event_type, is_label, is_name, is_tag, is_time
 from counterfoil.core.ids import ID_FORMS, PREFIXES, is_id
@@ -69,8 +70,7 @@ def _is_plain_list(value: Any) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class FieldForm:
+class FieldForm(Struct, frozen=True):
     """The form of one public field.
 
     ``kind`` is a word of the notation (``h t sha n bool label name decimal time type labels types``), ``id`` or

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from typing import Any, Final, Literal
+
+from msgspec import Struct
 
 from counterfoil.core.canonical import encode_header, parse_header
 from counterfoil.core.forms import is_digest, is_label
@@ -24,8 +25,7 @@ _REQUIRED: Final = frozenset({"ctx", "ledger", "tenant", "stream_id", "kind", "k
 _KIND_PREFIX: Final = "system/"
 
 
-@dataclass(frozen=True, slots=True)
-class Genesis:
+class Genesis(Struct, frozen=True):
     """A stream's genesis: the exact stored text, its hash (the head of the empty stream) and its members.
 
     ``content`` says whether records are encrypted (``sealed``) or not (``clear``); ``continues`` names the stream

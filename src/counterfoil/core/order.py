@@ -9,8 +9,9 @@ behind it fails, the bytes before the link are no longer those that the next eve
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 GAPS_MAX: Final = 1000
 """Stretches of missing events that are held open in case their events stand elsewhere in the stream."""
@@ -25,8 +26,7 @@ Found = Callable[[str, str, int, int | None], None]
 """``found(kind, what, sequence, through)`` names a fault."""
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(Struct, frozen=True):
     """One stored event as its order sees it.
 
     ``column`` is the sequence column as stored; ``sequence`` and ``previous`` are what the header says, None where
@@ -42,8 +42,7 @@ class Seen:
     mismatch: bool = False
 
 
-@dataclass(slots=True)
-class _Gap:
+class _Gap(Struct):
     """Missing sequences, with the hashes that the first may name and the hash that the last must have."""
 
     first: int
@@ -52,8 +51,7 @@ class _Gap:
     after: str | None
 
 
-@dataclass(slots=True)
-class _Displaced:
+class _Displaced(Struct):
     """Events ``first`` to ``last`` that stand ``offset`` places too high."""
 
     first: int

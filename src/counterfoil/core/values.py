@@ -9,10 +9,11 @@ import math
 import re
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from enum import Enum
 from typing import Any, Final
+
+from msgspec import Struct
 
 from counterfoil.core.canonical import JSON, encode
 from counterfoil.core.limits import INTEGER_DIGITS_MAX, NESTING_MAX
@@ -26,8 +27,7 @@ __all__ = ["PartRef", "comparable", "from_json", "register", "to_json"]
 _FLOAT_TEXT: Final = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:e[+-][0-9]+)?").fullmatch
 
 
-@dataclass(frozen=True, slots=True)
-class PartRef:
+class PartRef(Struct, frozen=True):
     """Stands in part 0 for a value that lies in part ``number``, under another subject's key (FORMAT 6)."""
 
     number: int

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
 from urllib.error import HTTPError
 from urllib.parse import quote
 from urllib.request import Request as HttpRequest
 from urllib.request import urlopen
+
+from msgspec import Struct
 
 import counterfoil
 from counterfoil import Absent, CannotTell, Found, Rejected, Request, Response, Run
@@ -151,8 +152,7 @@ def notify(order: str, text: str, *, idempotency_key: str = "") -> dict[str, Any
 # ---- the agent -------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(Struct, frozen=True):
     """One complaint: the conversation, the message that came in, its dedupe key, and which tool pays."""
 
     name: str

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import getpass
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+from msgspec import Struct, field
 
 import counterfoil
 from counterfoil.demo.agent import Case
@@ -16,8 +17,7 @@ from counterfoil.errors import InternalError
 SIGKILLED: Final = -9
 
 
-@dataclass(slots=True)
-class Scene:
+class Scene(Struct):
     """One case on its way through the demo, and what was seen of it."""
 
     cast: Cast

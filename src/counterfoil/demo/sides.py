@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 import counterfoil
 from counterfoil.core.values import from_json
@@ -13,8 +14,7 @@ from counterfoil.demo.agent import Case
 from counterfoil.demo.provider import read_book
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(Struct, frozen=True):
     """One thing that happened outside: under which key, and the provider's id of it. ``amount`` is decimal text."""
 
     key: str
@@ -26,8 +26,7 @@ class Done:
         return f"{self.id:<6} under key {self.key}{amount}"
 
 
-@dataclass(frozen=True, slots=True)
-class Sides:
+class Sides(Struct, frozen=True):
     """Refunds and messages of one case as the provider's book and the ledger have them."""
 
     booked: tuple[Done, ...]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from counterfoil.artifacts.handle import address_of
-from counterfoil.core.frozen import frozen
 from counterfoil.core.values import to_json
 from counterfoil.effects.addresses import NO_ADDRESSES, Addresses
 from counterfoil.effects.attempt import Work
@@ -34,8 +35,7 @@ if TYPE_CHECKING:
     from counterfoil.effects.tool import Tool
 
 
-@frozen
-class Asked:
+class Asked(Struct, frozen=True):
     """One call of a tool in a run: its arguments twice (Python values, content), which effect it is, which call of it.
 
     ``past`` and ``decisions`` are what the run has on record. ``place`` is where the call stands in the program: which

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from counterfoil.core.event import Draft, Part
 from counterfoil.core.forms import time_text
@@ -16,8 +18,7 @@ from counterfoil.flow.drafting import Outsider, Person
 from counterfoil.flow.requests import Append, Entry, Flow, NewId, Now, UnitDraft
 
 
-@dataclass(frozen=True, slots=True)
-class Assigned:
+class Assigned(Struct, frozen=True):
     """Whom a review was given to. ``due_at_ms`` None: at no particular time."""
 
     review_id: str

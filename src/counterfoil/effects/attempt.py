@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
+
+from msgspec import Struct
 
 from counterfoil.core.event import Draft
 from counterfoil.core.values import from_json
@@ -59,8 +60,7 @@ LOOKS_MAX: Final = 64
 """How often an intention is handed in anew because a lever has moved."""
 
 
-@dataclass(slots=True)
-class Work:
+class Work(Struct):
     """An effect this worker is busy with.
 
     ``recorded`` are the arguments by name as content, ``key`` is the idempotency key as sent,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from counterfoil.core import canonical
 from counterfoil.core.event import Draft
@@ -35,8 +37,7 @@ FOLLOWERS_MAX: Final = 1_000
 """Effects that may have taken one key over, one after the other."""
 
 
-@dataclass(frozen=True, slots=True)
-class Callback:
+class Callback(Struct, frozen=True):
     """What the provider says. ``result`` is what the tool would have returned, for the code that resumes.
 
     ``delivery`` is the provider's own id of this message: the same one again is the same message. Without it, the same
@@ -86,8 +87,7 @@ class Callback:
         return Verdict(self.outcome, self.content, None if self.outcome == "succeeded" else "Callback")
 
 
-@dataclass(frozen=True, slots=True)
-class Heard:
+class Heard(Struct, frozen=True):
     """What a callback came to, and the effect's state now.
 
     ``done``: ``decided`` (it ended the doubt), ``confirmed`` (it says what was known), ``contradicted`` (a person is

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import Context
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
+
+from msgspec import Struct
 
 from counterfoil.core import canonical
 from counterfoil.core.values import comparable
@@ -27,8 +28,7 @@ INDEX_CHARACTERS: Final = 32
 """Of the digest in a compensation's key: enough that no two calls of a repair share one."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedCall:
+class PlannedCall(Struct, frozen=True):
     """A call of a tool that is written down to be made later: ``tool.later(…)``. Making one performs nothing."""
 
     tool: Tool[..., Any]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, Literal
+
+from msgspec import Struct
 
 from counterfoil.effects.doubt import OUTCOMES, DoubtKind
 from counterfoil.effects.state import IN_DOUBT
@@ -34,8 +35,7 @@ ReviewCause = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(Struct, frozen=True):
     """An effect in doubt, as far as the rules care.
 
     ``deadline_ms``: until then the last attempt may still reach the provider. ``ended``: its call came back, so no
@@ -57,36 +57,31 @@ class Case:
     absent_here: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class WaitUntil:
+class WaitUntil(Struct, frozen=True):
     """Look again at this time of the store's clock."""
 
     time_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class LookUp:
+class LookUp(Struct, frozen=True):
     """Ask the provider, after a pause."""
 
     delay_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class SendAgain:
+class SendAgain(Struct, frozen=True):
     """A new attempt with the same key, after a pause."""
 
     delay_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class AskHuman:
+class AskHuman(Struct, frozen=True):
     """No way out is left to the machine."""
 
     cause: ReviewCause
 
 
-@dataclass(frozen=True, slots=True)
-class Leave:
+class Leave(Struct, frozen=True):
     """Enough tried for now; the effect stays in doubt and a later recovery goes on."""
 
 

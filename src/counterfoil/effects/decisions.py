@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from counterfoil.abc.policy import RulingOutcome
 from counterfoil.core.values import from_json
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
     from counterfoil.effects.tool import Tool
 
 
-@dataclass(slots=True)
-class Decided:
+class Decided(Struct):
     """The newest proposal of one effect and what became of it.
 
     ``binding`` is that of the arguments as proposed; ``recorded`` are the arguments that a ``constrain`` allowed in
@@ -47,8 +47,7 @@ class Decided:
         self.shadowed, self.outcome, self.proposed, self.recorded = True, "allow", None, None
 
 
-@dataclass(frozen=True, slots=True)
-class Constrained:
+class Constrained(Struct, frozen=True):
     """A call that a policy allowed with other arguments, for its caller to see."""
 
     effect_id: str

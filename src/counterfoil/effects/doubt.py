@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
+
+from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from counterfoil.errors import ToolInvalid
 from counterfoil.errors.base import text_of
@@ -18,8 +20,7 @@ Outcome = Literal["succeeded", "rejected", "failed"]
 OUTCOMES: Final[tuple[str, ...]] = get_args(Outcome)
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """A lookup's answer: the provider knows this effect, and how it ended.
 
     ``result`` is what the tool would have returned; it is recorded and handed to the code that resumes.
@@ -38,11 +39,10 @@ class Found:
                 f"Found takes the outcome {', '.join(OUTCOMES)}, not {text_of(self.outcome)[:40]!r}",
                 hint="a provider that is still working on it is CannotTell",
             )
-        object.__setattr__(self, "outcome", plain)
+        force_setattr(self, "outcome", plain)
 
 
-@dataclass(frozen=True, slots=True)
-class Absent:
+class Absent(Struct, frozen=True):
     """A lookup's answer: the provider has no such effect. Licenses a retry only under ``then=by_key()``.
 
     >>> def find_refund(idempotency_key):
@@ -50,8 +50,7 @@ class Absent:
     """
 
 
-@dataclass(frozen=True, slots=True)
-class CannotTell:
+class CannotTell(Struct, frozen=True):
     """A lookup's answer: the provider does not know, or not yet. ``reason`` is recorded as content.
 
     >>> counterfoil.CannotTell("the payment is being processed").reason
@@ -66,8 +65,7 @@ Lookup = Callable[..., Any]
 """``fn(idempotency_key=…, **arguments)`` giving an :data:`Answer`, or a coroutine of one if the tool is async."""
 
 
-@dataclass(frozen=True, slots=True)
-class DoubtRule:
+class DoubtRule(Struct, frozen=True):
     """What may be done about an effect whose outcome is unknown. Made by the four ``by_…`` functions."""
 
     kind: DoubtKind

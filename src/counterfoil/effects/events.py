@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from msgspec import Struct
+
 from counterfoil.abc.policy import Ruling
 from counterfoil.core.event import Draft
 from counterfoil.core.forms import time_text
-from counterfoil.core.frozen import frozen
 from counterfoil.effects.decide import ATTEMPTS_MAX, ReviewCause, recorded_word
 from counterfoil.effects.doubt import DoubtKind
 from counterfoil.effects.identity import Occurrence
@@ -19,8 +20,7 @@ from counterfoil.flow.drafting import Writes
 Source = Literal["call", "lookup", "callback", "import"]
 
 
-@frozen
-class Attempt:
+class Attempt(Struct, frozen=True):
     """One attempt at an effect: its number, and the intention that every later event of it is caused by."""
 
     effect_id: str
@@ -28,8 +28,7 @@ class Attempt:
     intended_event_id: str
 
 
-@frozen
-class Intention:
+class Intention(Struct, frozen=True):
     """What ``effect.intended`` says of the tool and the call."""
 
     tool: str

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from counterfoil.abc.policy import Ruling
 from counterfoil.core.event import Draft, Part
@@ -101,8 +103,7 @@ _RULED: Final = frozenset({"decision.proposed", "policy.evaluated"})
 Command = Literal["hold", "release"]
 
 
-@dataclass(frozen=True, slots=True)
-class LeverMoved:
+class LeverMoved(Struct, frozen=True):
     """A lever after somebody moved it. ``repeated``: it stood like that already, and nothing was written."""
 
     tenant: str

@@ -6,8 +6,9 @@ import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from msgspec import Struct
+
 from counterfoil.core import canonical
-from counterfoil.core.frozen import frozen
 from counterfoil.core.keyed import KeyMaterial
 from counterfoil.core.values import comparable, to_json
 from counterfoil.store.rows import Index
@@ -16,8 +17,7 @@ Occurrence = tuple[str, int]
 """Path of memoised steps and number in program order, for tools whose every call is an effect of its own."""
 
 
-@frozen
-class Identity:
+class Identity(Struct, frozen=True):
     """The two index values of a call. They stand only in rows, never in a header (FORMAT 3 and 8)."""
 
     key_index: str

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, Literal
 
+from msgspec import Struct
+
 from counterfoil.core.event import Draft
-from counterfoil.core.frozen import frozen
 from counterfoil.flow.context import RunScope
 from counterfoil.flow.drafting import Writes
 from counterfoil.flow.requests import Flow, Read, RowOf, Rows
@@ -86,8 +87,7 @@ def moved(by: Writes, to: Literal["held", "released"], scope: LeverScope, tool: 
     return by.draft(f"lever.{to}", data, {"reason": reason, "by": {"$part": 1}})
 
 
-@frozen
-class Held:
+class Held(Struct, frozen=True):
     """A lever that stands in the way: what it stops, the event that pulled it, and when (ms)."""
 
     scope: str

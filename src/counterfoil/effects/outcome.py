@@ -6,14 +6,15 @@ import builtins
 import inspect
 from collections.abc import Mapping
 from concurrent.futures import Future
-from dataclasses import field, replace
 from itertools import islice
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from counterfoil.core import canonical
 from counterfoil.core.forms import is_label
-from counterfoil.core.frozen import frozen
 from counterfoil.core.values import from_json, to_json
 from counterfoil.effects.doubt import Found
 from counterfoil.errors import (
@@ -51,8 +52,7 @@ _BUILTIN_ERRORS: Final = {
 """Errors that a recorded failure may be raised again as. Never a class looked up by a name found in data."""
 
 
-@frozen
-class Verdict:
+class Verdict(Struct, frozen=True):
     """What became of one attempt: the outcome, its content, and the live value or error for the caller."""
 
     outcome: Literal["succeeded", "rejected", "failed", "unknown"]

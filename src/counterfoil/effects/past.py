@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct, field
 
 from counterfoil.effects.outcome import NEVER_SENT
 from counterfoil.effects.refusals import is_refusal
@@ -24,8 +25,7 @@ DECIDING: Final = frozenset({"effect.observed", "effect.late_observed", "effect.
 """Types of the events that end an effect's doubt."""
 
 
-@dataclass(slots=True)
-class Calls:
+class Calls(Struct):
     """Calls of one effect, in program order: first those that failed, then the one that was final, then repeats.
 
     ``failures`` and ``repeats`` are the recorded ones of earlier entries, refusals among the first; ``failed_here``

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from counterfoil.core.event import Draft
 from counterfoil.store.rows import Guard
@@ -13,8 +15,7 @@ if TYPE_CHECKING:
     from counterfoil.effects.decisions import Decided
 
 
-@dataclass(frozen=True, slots=True)
-class Permit:
+class Permit(Struct, frozen=True):
     """``drafts`` and ``guards`` belong into the append of the intention, so that an approval is used exactly once.
 
     ``recorded`` are the arguments as allowed (None: as asked for), ``proposed`` those asked for where they differ.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from counterfoil.abc.policy import Policy, Ruling
 from counterfoil.approvals import events as asking

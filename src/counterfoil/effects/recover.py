@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import Struct
 
 from counterfoil.core.event import Draft
 from counterfoil.core.forms import time_text
@@ -29,8 +30,7 @@ if TYPE_CHECKING:
     from counterfoil.effects.tool import Tool
 
 
-@dataclass(frozen=True, slots=True)
-class Recovered:
+class Recovered(Struct, frozen=True):
     """What a recovery did to one effect.
 
     ``done``: ``decided`` (its outcome is now known), ``review`` (a human has been asked), ``left`` (still in doubt, or

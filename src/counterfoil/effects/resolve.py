@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any, Literal, assert_never
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from counterfoil.core.event import Draft
 from counterfoil.effects import events
@@ -37,8 +39,7 @@ from counterfoil.flow.context import LEASE_MARGIN_MS
 from counterfoil.flow.requests import Call, CallResult, Flow, Now, Raised, Returned, Wait
 
 
-@dataclass(frozen=True, slots=True)
-class Parked:
+class Parked(Struct, frozen=True):
     """The doubt stays: a human has been asked (``review``), or a later recovery goes on (``effect``)."""
 
     cause: Literal["review", "effect"]

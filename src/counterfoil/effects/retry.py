@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from counterfoil.errors import NotDone, ToolInvalid
 
@@ -21,8 +22,7 @@ CHANCE_BITS: Final = 32
 """Random bits that one delay takes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Retry:
+class Retry(Struct, frozen=True):
     """When a tool that was confirmed not to have acted is tried again, by itself and under the same key.
 
     ``attempts`` counts the first one. The pause before the second is ``first_delay_s`` seconds and grows by ``factor``
@@ -67,8 +67,7 @@ class Retry:
         return round(self._delay_s(attempt) * (1 - self.jitter * chance) * 1000)
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Struct, frozen=True):
     """What is decided about one failure: whether it is tried again, of how many attempts, and after which pause."""
 
     retry: bool

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast, get_args
+
+from msgspec.structs import replace
 
 from counterfoil.abc.policy import ApprovalScope, Asking, Policy, Proposal, Ruling, RulingOutcome
 from counterfoil.approvals.events import Request

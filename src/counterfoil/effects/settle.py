@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from counterfoil.core.event import Draft, Part
 from counterfoil.core.values import to_json
@@ -24,8 +26,7 @@ TRIES_MAX = 16
 """How often a settlement looks again because the review moved between reading and writing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Settled:
+class Settled(Struct, frozen=True):
     """The settlement as it stands. ``repeated``: it had been settled like this before and nothing was written.
 
     ``without_content``: the conversation's key is missing, so outcome and person are recorded and the reason is not.

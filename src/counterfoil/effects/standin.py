@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from counterfoil.core.event import Draft
 from counterfoil.flow.context import RunScope
@@ -30,8 +31,7 @@ class StandIn:
         self.answer: Answering | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
+class Judged(Struct, frozen=True):
     """A policy's ruling on a call that is not going to be made, with what is recorded of it.
 
     ``recorded`` are the arguments as the policy allows them; ``enforced`` False: the policy is only tried out.

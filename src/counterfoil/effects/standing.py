@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, fields
-from typing import Any, Self, cast
+from typing import Any, Self
+
+from msgspec import Struct
 
 from counterfoil.effects.decide import ReviewCause
 from counterfoil.effects.doubt import DoubtKind
@@ -16,18 +17,16 @@ from counterfoil.flow.requests import Events, Flow, Read, RowOf
 from counterfoil.store.rows import Key, RowIs
 
 
-class _Typed:
+class _Typed(Struct, frozen=True):
     """Made of a row: the columns its fields are named after."""
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Self:
         """The typed view of a row."""
-        names = [field.name for field in fields(cast("Any", cls))]
-        return cls(**{name: row[name] for name in names})
+        return cls(**{name: row[name] for name in cls.__struct_fields__})
 
 
-@dataclass(frozen=True, slots=True)
-class Standing(_Typed):
+class Standing(_Typed, frozen=True):
     """How an effect stands (a row of ``effects``)."""
 
     effect_id: str
@@ -56,16 +55,14 @@ class Standing(_Typed):
         return RowIs(EFFECTS.name, (self.effect_id,), version=self.row_version)
 
 
-@dataclass(frozen=True, slots=True)
-class KeyStanding(_Typed):
+class KeyStanding(_Typed, frozen=True):
     """Whom a key belongs to (a row of ``effect_keys``); ``settled`` when erasure has reduced it (FORMAT 8)."""
 
     state: str
     effect_id: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class ReviewStanding(_Typed):
+class ReviewStanding(_Typed, frozen=True):
     """How a review stands (a row of ``reviews``)."""
 
     review_id: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
+
+from msgspec import Struct
 
 from counterfoil.core.ids import check_id
 
@@ -25,8 +26,7 @@ FINAL: Final = frozenset({"succeeded", "rejected", "settled"})
 """Never sent again (DESIGN 2.3). ``failed`` is not among them: it may get another attempt."""
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
+class Move(Struct, frozen=True):
     """What one kind of event does: the state it leads to, from those states only; any other stays as it is."""
 
     to: EffectState

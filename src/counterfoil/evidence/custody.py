@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from counterfoil.core.chain import Home
 from counterfoil.core.event import Header, read_header
@@ -18,8 +19,7 @@ ARCHIVE_KIND: Final = b'"kind":"system/archive"'
 PAGE: Final = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Imported:
+class Imported(Struct, frozen=True):
     """What one ``archive.imported`` says of a stream; hashes in hex. ``tenant``: whom it stands under, if another."""
 
     genesis: str

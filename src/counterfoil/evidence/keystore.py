@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from counterfoil.abc.keys import KeyRow
 from counterfoil.core.event import read_header
@@ -22,8 +23,7 @@ PAGE_EVENTS: Final = 50
 ROTATED: Final = "keys.rotated"
 
 
-@dataclass(frozen=True, slots=True)
-class KeyScope:
+class KeyScope(Struct, frozen=True):
     """What the walk over the streams leaves for the check of the key store.
 
     ``named`` are keys whose fault was named at an event; ``destroyed`` those that certificates say are gone;

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+from msgspec import Struct, field
 
 from counterfoil.core.catalogue import Registry
 from counterfoil.core.event import Header
@@ -19,8 +20,7 @@ from counterfoil.store.rows import Feature, Key, Put, Row, RowChange, TableSpec
 PAGE_ROWS: Final = 500
 
 
-@dataclass(slots=True)
-class Rebuilt:
+class Rebuilt(Struct):
     """What a rebuild came to.
 
     ``rows`` counts the rows of each table as they are now, ``kept`` those among them that no event could be folded

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from counterfoil.core.catalogue import Registry
 from counterfoil.core.chain import ADOPTED, Chain
@@ -27,8 +28,7 @@ STRICT_TYPES: Final = frozenset({ADOPTED, DELETED})
 """Types whose events say something about others, and so are always read strictly."""
 
 
-@dataclass(slots=True)
-class Scope:
+class Scope(Struct):
     """What all streams of one verification share.
 
     ``destroyed`` collects the keys that certificates name, ``unregistered`` what is said of types not known here whose

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+from msgspec import Struct
 
 from counterfoil.core.event import Draft, Part
 from counterfoil.core.forms import time_text
@@ -27,16 +28,14 @@ class Writes(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Person:
+class Person(Struct, frozen=True):
     """A named human: the key that stands for them in this stream, and the name that goes under it (FORMAT 3)."""
 
     key: KeyMaterial
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Outsider:
+class Outsider(Struct, frozen=True):
     """Makes a draft in the name of somebody who is no worker of the run; ``person`` None is Counterfoil itself."""
 
     event_id: str

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, TypeVar
 
+from msgspec import Struct, field
+
 from counterfoil.core.event import Draft
-from counterfoil.core.frozen import frozen
 from counterfoil.core.genesis import Genesis
 from counterfoil.store.rows import Guard, Key, RowChange
 from counterfoil.store.unit import ANY, Expected, Lease
@@ -23,8 +23,7 @@ T = TypeVar("T")
 # ---- append ------------------------------------------------------------------------------------------------------
 
 
-@frozen
-class Entry:
+class Entry(Struct, frozen=True):
     """Event drafts for one stream; ``create`` makes the stream first, ``token`` is the fencing token to check."""
 
     stream_id: str
@@ -34,8 +33,7 @@ class Entry:
     create: Genesis | None = None
 
 
-@frozen
-class UnitDraft:
+class UnitDraft(Struct, frozen=True):
     """An append unit before keys and rows: the ports seal the drafts and derive the rows from them.
 
     ``beside`` are changes of companions: rows that follow from no event and are written with these.
@@ -46,8 +44,7 @@ class UnitDraft:
     beside: tuple[RowChange, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimSpec:
+class ClaimSpec(Struct, frozen=True):
     """Take the lease in the append's own transaction; the new token is ``expect_token`` + 1."""
 
     stream_id: str
@@ -56,8 +53,7 @@ class ClaimSpec:
     expect_token: int
 
 
-@frozen
-class Append:
+class Append(Struct, frozen=True):
     """Record a unit. Answer: ``Receipt``, or ``Claimed`` with ``claim``. A refusal is thrown into the flow.
 
     ``noted`` is told the answer first.
@@ -71,8 +67,7 @@ class Append:
 # ---- read --------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Events:
+class Events(Struct, frozen=True):
     """Events of a stream in order: ``list[Event]``; ``limit`` None reads all there are.
 
     ``lightly`` reads headers, and content when it is looked at, so that a long record takes little memory.
@@ -86,24 +81,21 @@ class Events:
     lightly: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class EventsById:
+class EventsById(Struct, frozen=True):
     """Those of these events that the stream holds, in order: ``list[Event]``."""
 
     stream_id: str
     event_ids: tuple[str, ...]
 
 
-@frozen
-class RowOf:
+class RowOf(Struct, frozen=True):
     """One row or None."""
 
     table: str
     key: Key
 
 
-@dataclass(frozen=True, slots=True)
-class Rows:
+class Rows(Struct, frozen=True):
     """Rows by index prefix: ``list[Row]``."""
 
     table: str
@@ -113,8 +105,7 @@ class Rows:
     after: Key | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class HeadOf:
+class HeadOf(Struct, frozen=True):
     """The head of a stream with its lease, or None."""
 
     stream_id: str
@@ -123,8 +114,7 @@ class HeadOf:
 Query = Events | EventsById | RowOf | Rows | HeadOf
 
 
-@frozen
-class Read:
+class Read(Struct, frozen=True):
     """Ask the ledger."""
 
     query: Query
@@ -133,8 +123,7 @@ class Read:
 # ---- the world outside --------------------------------------------------------------------------------------------
 
 
-@frozen
-class Call:
+class Call(Struct, frozen=True):
     """Run user code (a tool, a model, a lookup). ``name`` is for messages; ``timeout_s`` None waits for ever.
 
     The answer is a :data:`CallResult`; exceptions of the code are part of it and never thrown into the flow. When
@@ -149,15 +138,13 @@ class Call:
     shielded: bool = False
 
 
-@frozen
-class Returned:
+class Returned(Struct, frozen=True):
     """The code returned this value."""
 
     value: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Raised:
+class Raised(Struct, frozen=True):
     """The code raised this; also CancelledError and KeyboardInterrupt, which the flow re-raises after recording.
 
     ``late`` is given when it was the waiting that was interrupted: the code runs on, and this resolves when it ends.
@@ -167,8 +154,7 @@ class Raised:
     late: Future[Any] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TimedOut:
+class TimedOut(Struct, frozen=True):
     """No answer within ``timeout_s``. The code may run on: ``late`` resolves when it ends after all."""
 
     late: Future[Any] | None = None
@@ -181,8 +167,7 @@ Source = bytes | Path | BinaryIO | Iterable[bytes]
 """Where an artifact's bytes come from: at hand, a file by its path, an open binary file, or pieces as they come."""
 
 
-@frozen
-class PutArtifact:
+class PutArtifact(Struct, frozen=True):
     """Store bytes outside the events, durable before the answer (FORMAT 10). Answer: :class:`Stored`.
 
     ``subject`` names the person whom they are about; without one they lie under the stream's own key.
@@ -194,8 +179,7 @@ class PutArtifact:
     subject: str | None = None
 
 
-@frozen
-class Stored:
+class Stored(Struct, frozen=True):
     """Bytes that are stored: the object's name, address and key (None: public), and how many plain bytes."""
 
     sha256: str
@@ -204,8 +188,7 @@ class Stored:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(Struct, frozen=True):
     """Pause for so many seconds on the injected clock. Answer: None.
 
     ``polling`` says that nothing happens between two such pauses but a look whether somebody else is done: how many
@@ -225,35 +208,30 @@ class Holder(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Renew:
+class Renew(Struct, frozen=True):
     """Make a lease last at least until this time of the store's clock. Answer: None; ``LeaseLost`` is thrown."""
 
     holder: Holder
     until_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Release:
+class Release(Struct, frozen=True):
     """Give a lease up. Answer: None."""
 
     lease: Lease
 
 
-@frozen
-class Now:
+class Now(Struct, frozen=True):
     """The store's clock in milliseconds."""
 
 
-@frozen
-class NewId:
+class NewId(Struct, frozen=True):
     """A new id with this prefix (FORMAT 1)."""
 
     prefix: str
 
 
-@dataclass(frozen=True, slots=True)
-class Random:
+class Random(Struct, frozen=True):
     """So many random bits as an integer; for jitter, never for keys."""
 
     bits: int

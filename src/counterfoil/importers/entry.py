@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Final, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 Path = tuple[str | int, ...]
 """Where a value stands in its record: member names and positions from the record down."""
@@ -23,8 +25,7 @@ ITEMS_MAX: Final = 4096
 """Items of one record, each of which becomes an event of one append."""
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(Struct, frozen=True):
     """What a model call used, as far as the file says; None where it does not, or says it in no usable form."""
 
     input_tokens: int | None = None
@@ -34,15 +35,13 @@ class Usage:
     currency: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Prompt:
+class Prompt(Struct, frozen=True):
     """A user's message, which stands at ``message``."""
 
     message: Path
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(Struct, frozen=True):
     """A model's message. Lines with the same ``message_id`` in a session are one call, whose usage counts once."""
 
     message: Path
@@ -53,8 +52,7 @@ class Response:
     usage: Usage | None
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """A tool call; ``call_id`` is the foreign id, an attribute and never a key.
 
     ``again`` says that the record of a result repeats its call: it is a call of its own only where none of this id is
@@ -67,8 +65,7 @@ class Call:
     again: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(Struct, frozen=True):
     """A tool's result, paired with the call of the same foreign id as far as there is one."""
 
     call_id: str | None
@@ -77,8 +74,7 @@ class Result:
     result: Path | None
 
 
-@dataclass(frozen=True, slots=True)
-class Compaction:
+class Compaction(Struct, frozen=True):
     """The context was compacted: what stands before ``kept`` was replaced by the summary.
 
     ``kept`` is the foreign id of the first record kept, or its index among the file's records; None: nothing before
@@ -92,8 +88,7 @@ class Compaction:
     boundary: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Other:
+class Other(Struct, frozen=True):
     """Any other record: ``kind`` is a label of ours, never text of the file; ``known`` is False for a type unknown.
 
     ``running`` is what the session has used up to here, where the record tells that: a running total, which counts as
@@ -108,8 +103,7 @@ class Other:
 Item = Prompt | Response | Call | Result | Compaction | Other
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """One record: where it belongs, what it links to, and what it says (at least one item, the carrier first).
 
     ``session`` is the foreign session id if the record bears one; otherwise ``points_to`` names a record of the same
@@ -135,8 +129,7 @@ class Entry:
     flags: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Format:
+class Format(Struct, frozen=True):
     """A kind of transcript: its name (a label), the agent that wrote it, and how to read one record of it."""
 
     name: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final, assert_never
+
+from msgspec import Struct, field
 
 from counterfoil.core.canonical import encode
 from counterfoil.core.forms import hidden_name
@@ -33,8 +34,7 @@ COMPACTION_SUMMARY: Final = "compaction_summary"
 """Kind of a summary whose compaction a boundary record has told before."""
 
 
-@dataclass(slots=True)
-class Planned:
+class Planned(Struct):
     """An event before time and whole content: what is particular to its type."""
 
     event_id: str

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from counterfoil.core.ids import derived_id
 from counterfoil.core.keyed import KeyMaterial
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """The bytes that ids are derived from (FORMAT 1): a line, or of one too long to hold its digest.
 
     ``name`` is the format and the session; ``occurrence`` counts equal lines of the session before this one, so that

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from counterfoil.core.event import Draft, Part
 from counterfoil.importers.content import Misfit, Pieces, as_found, misfit, shortened
@@ -22,8 +23,7 @@ _MISFITS: Final[dict[Misfit, str]] = {
 }
 
 
-@dataclass(slots=True)
-class Mapped:
+class Mapped(Struct):
     """The drafts that one line became, the one that holds the record first.
 
     The sequences that draft ``compaction`` covers are still open: those of this session's lines from ``covers[0]``

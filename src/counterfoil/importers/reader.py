@@ -6,8 +6,9 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Final, Literal, NoReturn, Protocol
+
+from msgspec import Struct
 
 from counterfoil.core.limits import INTEGER_DIGITS_MAX, NESTING_MAX
 from counterfoil.core.numerals import integer_value
@@ -57,8 +58,7 @@ class Hashed:
         return self._sha256.digest()
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(Struct, frozen=True):
     """One line as found, without its line feed, or carriage return and line feed, and without a byte order mark at the file's start.
 
     ``data`` is only the beginning when the line is longer than :data:`LINE_BYTES_MAX`; ``digest`` (SHA-256) and
@@ -79,16 +79,14 @@ class Line:
         return len(self.data) == self.size
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(Struct, frozen=True):
     """A line that is a JSON object. Numbers that are not integers are :class:`~.exact.Number`, text as found."""
 
     line: Line
     value: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(Struct, frozen=True):
     """A line that is no record: the cause, and in words what is wrong with it."""
 
     line: Line

@@ -6,9 +6,11 @@ import os
 import stat
 from bisect import bisect_left
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO, Final, Generic
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from counterfoil.errors import FileMissing, InputError
 from counterfoil.importers.detect import detect, named
@@ -147,8 +149,7 @@ class _Teller:
             self._progress(self._total, self._total)
 
 
-@dataclass(slots=True)
-class _Batch:
+class _Batch(Struct):
     """What waits to be appended to one stream, and where the lines before it came to stand."""
 
     waiting: list[Mapped] = field(default_factory=list)

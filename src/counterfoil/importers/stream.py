@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from counterfoil.core.canonical import encode
 from counterfoil.core.event import Draft, Part
@@ -36,16 +37,14 @@ INPUT_BYTES_MAX: Final = 1024 * 1024
 """Bytes of a call's input that stand in the sub-agent's conversation too."""
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(Struct, frozen=True):
     """A call that started a sub-agent: its event, and what it gave it, in content form."""
 
     event_id: str
     input: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """A tool call or result seen first, waiting for the other."""
 
     step_id: str

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
 from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from counterfoil.errors import InputError
 from counterfoil.importers.entry import Call, Compaction, Entry, Format, Item, Response, Result
@@ -25,8 +27,7 @@ Place = tuple[int, int]
 """A line number and the position of an item in its entry."""
 
 
-@dataclass(slots=True)
-class Session:
+class Session(Struct):
     """What the first reading found of one session.
 
     ``time`` is the first one that a record of it bears; ``branched_at`` the time of a header that says the session
@@ -43,8 +44,7 @@ class Session:
     comes_from: str | None = None
 
 
-@dataclass(slots=True)
-class Survey:
+class Survey(Struct):
     """The file as the first reading found it; the second one makes events with it.
 
     ``digest`` is the SHA-256 of the bytes read. ``partners`` pairs a call with its result, both ways. ``repeats`` are calls that an earlier line of the same
@@ -100,8 +100,7 @@ def survey(file: Source, kind: Format, *, end: int, progress: Callable[[int], No
     return reading.settle(source.digest())
 
 
-@dataclass(slots=True)
-class _Note:
+class _Note(Struct):
     """What is kept of one line until all have been seen."""
 
     line: int

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from decimal import ROUND_HALF_EVEN, Context, Decimal, Inexact
 from typing import Final
+
+from msgspec import Struct, field
 
 from counterfoil.importers.entry import Usage
 from counterfoil.importers.exact import money_text
@@ -13,8 +14,7 @@ from counterfoil.importers.exact import money_text
 _EXACT: Final = Context(prec=128, rounding=ROUND_HALF_EVEN, traps=[Inexact])
 
 
-@dataclass(frozen=True, slots=True)
-class Imported:
+class Imported(Struct, frozen=True):
     """One session of the file, and the conversation it became."""
 
     session: str
@@ -26,8 +26,7 @@ class Imported:
     parent: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Totals:
+class Totals(Struct, frozen=True):
     """What one file holds; only ``records_added`` depends on what the ledger held before.
 
     ``records`` are all lines that are not blank; ``refused`` those kept as ``record.refused``, among them the
@@ -84,8 +83,7 @@ class Totals:
         }
 
 
-@dataclass(slots=True)
-class Tally:
+class Tally(Struct):
     """Counts while the records go by."""
 
     records: int = 0

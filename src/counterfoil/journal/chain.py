@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from counterfoil.core.turn import TURN_ROOT, turn_hash
 from counterfoil.errors import InvalidForm
@@ -14,8 +15,7 @@ from counterfoil.journal.event import TurnEvent
 _SESSION: Final = re.compile(r"(?:^| )session=([0-9a-f]{64})(?= |$)").search
 
 
-@dataclass(frozen=True, slots=True)
-class Chain:
+class Chain(Struct, frozen=True):
     """What checking a turn came to. ``broken_at_seq`` is None while the chain is whole."""
 
     broken_at_seq: int | None

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, Literal
 
-from counterfoil.core.frozen import frozen
+from msgspec import Struct
+
 from counterfoil.core.turn import TURN_ROOT, clean_summary, turn_hash
 
 Stage = Literal["INTAKE", "GUARD", "MODEL_CALL", "TOOL_CALL", "APPROVAL", "VERIFY", "COMMIT"]
@@ -18,8 +18,7 @@ OPEN: Final = "open"
 _STATUS: Final = re.compile(r"(?:^| )status=(\S+)").search
 
 
-@frozen
-class TurnNote:
+class TurnNote(Struct, frozen=True):
     """What is to be recorded of a turn. Sequence and hashes are given by whoever writes it.
 
     ``payload_hash`` is the SHA-256 (64 hex) of what was said, never the saying itself; times are milliseconds.
@@ -35,8 +34,7 @@ class TurnNote:
     session_hash: str | None = None
 
 
-@frozen
-class TurnEvent:
+class TurnEvent(Struct, frozen=True):
     """One event of a turn as recorded: the ADR's fields, and the digest of the session (seed 000, FORMAT 17)."""
 
     turn_id: str
@@ -51,8 +49,7 @@ class TurnEvent:
     session_hash: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TurnInfo:
+class TurnInfo(Struct, frozen=True):
     """A turn as a list shows it. ``status`` is that of the last COMMIT, or ``open``; ``attempts`` counts the INTAKEs.
 
     ``events`` is None where counting them would mean reading them (a ledger's turns).

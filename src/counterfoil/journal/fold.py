@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any, Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from counterfoil.core import canonical
 from counterfoil.core.turn import clean_summary
@@ -37,8 +39,7 @@ FOLD_VERSION: Final = 1
 """Stands in ``turn.committed``: by another version's fold a head can neither be made again nor be found wrong."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunPlace:
+class RunPlace(Struct, frozen=True):
     """Whose turn it is. ``parent`` is the turn of the run that spawned this one."""
 
     tenant: str
@@ -53,8 +54,7 @@ class RunPlace:
         return turn_of_run(self.run_id)
 
 
-@dataclass(frozen=True, slots=True)
-class RunTurn:
+class RunTurn(Struct, frozen=True):
     """A turn folded from a ledger.
 
     ``head`` and ``kept`` are its hashes as ``turn.committed`` keeps them, if one does, when it had ``kept_events``. What
@@ -135,8 +135,7 @@ def stages_of(sources: Iterable[Source]) -> int:
     return len(fold.made)
 
 
-@dataclass(slots=True)
-class _Effect:
+class _Effect(Struct):
     tool: str
     arguments: str | None = None
     approval_id: str | None = None
@@ -144,8 +143,7 @@ class _Effect:
     """Why its arguments cannot be had."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Stage:
+class _Stage(Struct, frozen=True):
     """One event of the turn before it is chained."""
 
     source: Source
@@ -155,8 +153,7 @@ class _Stage:
     hidden: str | None
 
 
-@dataclass(slots=True)
-class _Fold:
+class _Fold(Struct):
     place: RunPlace
     made: list[_Stage] = field(default_factory=list)
     head: str | None = None

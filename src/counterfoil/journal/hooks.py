@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from counterfoil.errors import TurnRefused
 
@@ -20,8 +21,7 @@ Check = Callable[[Any], str | None]
 Side = Literal["inbound", "outbound", "model"]
 
 
-@dataclass(frozen=True, slots=True)
-class Hooks:
+class Hooks(Struct, frozen=True):
     """Named checks: of the message that comes in, of the answer that goes out, of each request to a model."""
 
     inbound: tuple[tuple[str, Check], ...] = ()

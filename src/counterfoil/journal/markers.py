@@ -6,8 +6,9 @@ import json
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
+
+from msgspec import Struct
 
 from counterfoil.errors import InvalidForm
 
@@ -44,8 +45,7 @@ WORDINGS: Final[Mapping[str, MarkerKind]] = {
 """How the answer of a producer begins that did not register it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Marker:
+class Marker(Struct, frozen=True):
     """The platform answered. ``request`` is the approval that a parked call waits for, if it was named."""
 
     kind: MarkerKind

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from counterfoil.journal.chain import Chain, check_chain
 from counterfoil.journal.contract import MAX_LIST
@@ -12,8 +13,7 @@ from counterfoil.journal.event import TurnEvent, TurnInfo, TurnNote, info_of, li
 from counterfoil.journal.forks import minds_forks
 
 
-@dataclass(slots=True)
-class _Turn:
+class _Turn(Struct):
     tenant: str
     events: list[TurnEvent]
 

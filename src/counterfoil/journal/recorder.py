@@ -6,9 +6,10 @@ import asyncio
 import sys
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
 from contextvars import ContextVar, Token
-from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Final, Literal, ParamSpec, Self, TypeVar, cast, get_args
+
+from msgspec import Struct, field
 
 from counterfoil.core.forms import is_label
 from counterfoil.core.ids import is_id
@@ -78,8 +79,7 @@ def _is_trio_cancel(kind: type[BaseException]) -> bool:
     return isinstance(cancelled, type) and issubclass(kind, cancelled)
 
 
-@dataclass(frozen=True, slots=True)
-class TurnPlace:
+class TurnPlace(Struct, frozen=True):
     """Whose turn it is and where its events go."""
 
     turn_id: str

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
 from typing import Any, Self
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from counterfoil.errors import ConfigInvalid
 from counterfoil.journal.contract import MAX_LIST
 
 
-@dataclass(frozen=True, slots=True)
-class JournalSettings:
+class JournalSettings(Struct, frozen=True):
     """``enabled`` writes the journal; ``max_list`` bounds one listing; ``strict`` makes a missing journal fail the start."""
 
     enabled: bool = False
@@ -21,7 +22,7 @@ class JournalSettings:
     @classmethod
     def read(cls, members: Mapping[str, Any]) -> Self:
         """Settings from a table of a configuration file, names with ``_`` or ``-``. Raises ``ConfigInvalid``."""
-        known = {field.name: field.default for field in fields(cls)}
+        known = asdict(cls())
         given = {name.replace("-", "_"): value for name, value in members.items()}
         for name, value in given.items():
             if name not in known:

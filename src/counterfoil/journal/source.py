@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from counterfoil.core.event import Draft
 from counterfoil.core.forms import time_ms
@@ -46,8 +47,7 @@ WITH_CONTENT: Final = TURN_TYPES - {
 READABLE: Final = frozenset({"present", "none"})
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """A ledger event as the fold sees it, recorded or about to be.
 
     ``person_key`` is the key of the person whom its content is about, where it is not the stream's own.

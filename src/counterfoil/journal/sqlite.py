@@ -8,9 +8,10 @@ import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct
 
 from counterfoil.errors import FileMissing, SchemaUnknown, StoreClosed
 from counterfoil.journal.forks import minds_forks
@@ -60,8 +61,7 @@ _TAKEN: Final = frozenset(
 log: logging.Logger = logging.getLogger("counterfoil.journal")
 
 
-@dataclass(frozen=True, slots=True)
-class _Where:
+class _Where(Struct, frozen=True):
     """Which file is open, whatever the working directory is by now."""
 
     path: str

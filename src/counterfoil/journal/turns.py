@@ -7,9 +7,10 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any, Final, Literal
 from weakref import WeakValueDictionary
+
+from msgspec.structs import replace
 
 from counterfoil.core.ids import RANDOM_BITS, make_id
 from counterfoil.core.turn import clean_summary

@@ -16,9 +16,10 @@ import weakref
 from collections import OrderedDict, deque
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from itertools import groupby
 from typing import Final
+
+from msgspec.structs import replace
 
 from counterfoil.journal.contract import TurnJournal
 from counterfoil.journal.event import TurnNote

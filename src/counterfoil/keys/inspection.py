@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from counterfoil.abc.keys import KeyRow, SubjectRow
 from counterfoil.errors import AccessError, IntegrityError, KeyDamaged
@@ -13,8 +14,7 @@ from counterfoil.keys.keyring import Keyring
 PAGE_ROWS: Final = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class KeyFault:
+class KeyFault(Struct, frozen=True):
     """One row that is not what was written, or (``withheld``) could not be looked at for want of its KEK."""
 
     key_id: str
@@ -23,8 +23,7 @@ class KeyFault:
     withheld: bool = False
 
 
-@dataclass(slots=True)
-class KeyCount:
+class KeyCount(Struct):
     """How many rows an inspection has looked at, and how many of them it could open."""
 
     keys: int = 0

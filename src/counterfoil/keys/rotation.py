@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from counterfoil.abc.keys import EpochKeyProvider, KeyRow, KeyStore, SubjectRow
 from counterfoil.errors import EpochMoved, InternalError
@@ -15,8 +17,7 @@ TRIES_MAX: Final = 5
 """How often a rotation begins again because keys were made while it ran."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rotation:
+class Rotation(Struct, frozen=True):
     """A rotation that is done: the epochs before and after (ids of key-encryption keys), and how many keys."""
 
     epoch_from: str

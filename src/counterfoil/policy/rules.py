@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, Literal
+
+from msgspec import Struct, field
 
 from counterfoil.abc.policy import TOUCHES, ApprovalScope, Asking, Proposal, Ruling, RulingOutcome
 from counterfoil.core.forms import is_label
@@ -18,8 +19,7 @@ BY_DEFAULT = "by-default"
 When = Callable[[Proposal], bool]
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """One rule: which calls it fits, and what it says about them. Made by allow, constrain, ask and deny.
 
     ``tool`` is a name or a pattern (``payment.*``; None: any), ``touches`` fits a tool that touches one of them, and

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from counterfoil.core import canonical
 from counterfoil.core.genesis import Genesis
@@ -19,8 +20,7 @@ PURPOSE: Final = "checkpoint"
 DIGEST: Final = "checkpoint-state"
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(Struct, frozen=True):
     """A checkpoint that may be used: the canonical bytes of the state as of ``sequence``.
 
     ``cursor`` is the place in the feed, of a projection over a tenant, and ``events`` how many it was told of so far.
@@ -32,8 +32,7 @@ class Kept:
     events: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(Struct, frozen=True):
     """A checkpoint that is not used, and why; ``detail`` holds no word of its content."""
 
     version: int

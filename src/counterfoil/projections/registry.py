@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Protocol
+
+from msgspec import Struct
 
 from counterfoil.core.fields import FieldForm
 from counterfoil.core.upcast import Upcast
@@ -15,8 +16,7 @@ _declared: Final[dict[str, Projection]] = {}
 _types: Final[dict[tuple[str, int], EventType]] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class EventType:
+class EventType(Struct, frozen=True):
     """A type of the application, as ``ledger.declare`` takes it; ``upcast`` is the step from the version before."""
 
     event_type: str

@@ -7,9 +7,10 @@ import csv
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, BinaryIO, Final, Literal, NoReturn
+
+from msgspec import Struct
 
 from counterfoil.errors import BookInvalid, InvalidForm
 
@@ -31,8 +32,7 @@ _BOMS: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 BookKind = Literal["csv", "jsonl"]
 
 
-@dataclass(frozen=True, slots=True)
-class Columns:
+class Columns(Struct, frozen=True):
     """Which columns of the book say what; at least the key as it was sent, or the provider's own id.
 
     In JSON Lines a name with dots leads into objects.
@@ -51,8 +51,7 @@ class Columns:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class BookForm:
+class BookForm(Struct, frozen=True):
     """How the book is written.
 
     ``minor_units`` 2 reads 4000 as 40.00; ``ignore_sign`` reads −40 as 40; ``booked`` are the values of the status
@@ -67,8 +66,7 @@ class BookForm:
     booked: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """One line of the book. ``booked``: its status says that it was done."""
 
     line: int

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
+
+from msgspec import Struct
 
 from counterfoil.effects.identity import successor_index
 from counterfoil.effects.rows import EFFECT_KEYS, EFFECTS
@@ -24,8 +25,7 @@ STATES: Final = tuple(sorted({move.to for move in MOVES.values()}))
 """Every state of an effect, in the order in which they are gone through."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """What ledger and book say about one effect, or about an entry that is no effect's. ``lines`` are the book's."""
 
     kind: Kind
@@ -43,8 +43,7 @@ class Finding:
     """The amount in the book, where it is one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(Struct, frozen=True):
     """Which effects are held against the book: of one tool, intended in a period (ms, ``until_ms`` excluded).
 
     ``amount`` names the argument that holds the amount; a name with dots leads into objects. ``by_provider_id`` says

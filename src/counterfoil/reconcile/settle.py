@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Final, Literal
+
+from msgspec.structs import replace
 
 from counterfoil.core.event import Draft, Part
 from counterfoil.core.values import to_json

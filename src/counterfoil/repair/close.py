@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NoReturn
+
+from msgspec import Struct
 
 from counterfoil.errors import GuardFailed, RepairClosed, RepairUnsettled
 from counterfoil.flow.drafting import Outsider, Person
@@ -23,8 +24,7 @@ TRIES_MAX = 16
 """How often a closing looks again because the repair moved between reading and writing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(Struct, frozen=True):
     """What a person says who closes a repair by hand."""
 
     closer: Person

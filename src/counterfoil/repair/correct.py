@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from counterfoil.core.values import from_json, to_json
 from counterfoil.errors import NotFoundError
@@ -29,8 +30,7 @@ from counterfoil.store.rows import Key, Row
 PAGE_ROWS = 500
 
 
-@dataclass(frozen=True, slots=True)
-class Corrected:
+class Corrected(Struct, frozen=True):
     """The correction as it stands. ``repeated``: the same person had said the same before and nothing was written."""
 
     event_id: str
@@ -39,8 +39,7 @@ class Corrected:
     repeated: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
+class Fact(Struct, frozen=True):
     """A recorded event with everything that was said of it since, the oldest first."""
 
     event: Event

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, Literal
+
+from msgspec import Struct
 
 from counterfoil.effects.state import IN_DOUBT, IN_REVIEW
 from counterfoil.repair.state import AGAIN
@@ -17,8 +18,7 @@ NOT_DONE: Final = frozenset({"rejected", "failed"})
 Opening = Literal["open", "same", "open_already", "repaired", "in_doubt", "in_review", "nothing_done"]
 
 
-@dataclass(frozen=True, slots=True)
-class Before:
+class Before(Struct, frozen=True):
     """The last repair of the same thing. ``same``: it was opened by this person for this reason."""
 
     state: str

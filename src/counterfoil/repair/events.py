@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from counterfoil.core.event import Draft, Part
 from counterfoil.core.values import to_json
@@ -12,8 +14,7 @@ from counterfoil.flow.drafting import Person, Writes
 from counterfoil.repair.state import RepairResult
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(Struct, frozen=True):
     """What ``repair.opened`` says. ``plan`` are the calls to be made, each ``{tool, tool_version, arguments}``.
 
     ``irreversible`` is what the tool's declaration says that nothing can undo.
@@ -53,8 +54,7 @@ def opened(by: Writes, case: Case) -> Draft:
     return _with_people(by.draft("repair.opened", data, content, causation_event_id=case.supersedes), people)
 
 
-@dataclass(frozen=True, slots=True)
-class End:
+class End(Struct, frozen=True):
     """What ``repair.closed`` says. ``compensations`` are the effects that undid something."""
 
     repair_id: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from counterfoil.flow.requests import Flow, Read, RowOf
 from counterfoil.repair.plan import FindTool, StepStanding, begun, steps_now, steps_of
@@ -15,8 +15,7 @@ TRIES_MAX = 10_000
 """Runs of one repair, at most; each ended without success, or there would be no next."""
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(Struct, frozen=True):
     """A repair as it stands. ``dedupe`` names the run to enter: the open one, else the next.
 
     Where its content is gone nobody knows the plan: then ``steps`` are the compensations that were begun.

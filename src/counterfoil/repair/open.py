@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NoReturn
+
+from msgspec import Struct
 
 from counterfoil.core.values import to_json
 from counterfoil.effects.compensation import PlannedCall
@@ -25,8 +26,7 @@ TRIES_MAX = 16
 """How often an opening looks again because the effect or its repairs moved between reading and writing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """What is to be repaired: an effect, or any other event of this stream."""
 
     stream_id: str
@@ -34,8 +34,7 @@ class Target:
     event_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """What whoever opens a repair says. ``calls`` None: those that the effect's tool declares."""
 
     opener: Person
@@ -46,8 +45,7 @@ class Wanted:
     calls: Sequence[PlannedCall] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
+class Opened(Struct, frozen=True):
     """The repair that was opened. ``repeated``: by the same person for the same reason before."""
 
     repair_id: str

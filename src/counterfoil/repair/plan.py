@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from counterfoil.core import canonical
 from counterfoil.core.values import from_json, to_json
@@ -31,8 +32,7 @@ SUCCESSORS_MAX = 1_000
 """How often a key may have been handed on after attempts that were confirmed not done."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """One call of a plan. ``arguments`` are in their recorded form."""
 
     tool: str
@@ -81,8 +81,7 @@ def steps_of(content: Mapping[str, Any]) -> tuple[Step, ...]:
 # ---- what a tool says of undoing its effect ----------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Declared:
+class Declared(Struct, frozen=True):
     """What the tool of an effect says: the calls that undo it, and what nothing undoes."""
 
     calls: tuple[PlannedCall, ...] = ()
@@ -118,8 +117,7 @@ def _result(effect: Standing) -> Flow[Any]:
 # ---- how the steps stand -----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class StepStanding:
+class StepStanding(Struct, frozen=True):
     """A step with the effect that it became, if it was begun."""
 
     step: Step

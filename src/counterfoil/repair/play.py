@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from counterfoil.core.values import from_json
 from counterfoil.effects.compensation import Compensating, PlannedCall
@@ -27,8 +28,7 @@ _STOPPED = (EffectError, ConflictError)
 """What a call, the policy, people or another run say no or not yet with: the repair stays open."""
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(Struct, frozen=True):
     """What there is to do about a repair now. ``calls`` are all of its plan when a run is to be played."""
 
     look: Look
@@ -128,8 +128,7 @@ def _begin(turn: Turn) -> None:
 # ---- what it came to ---------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class RepairStep:
+class RepairStep(Struct, frozen=True):
     """One call of a repair and how it stands: ``to_do done in_doubt in_review refused``."""
 
     tool: str
@@ -138,8 +137,7 @@ class RepairStep:
     effect_id: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class RepairReport:
+class RepairReport(Struct, frozen=True):
     """A repair as it stands.
 
     ``state`` is ``open repaired partial irreversible``. While it is open, ``why`` says what it waits for or what

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, cast
+
+from msgspec import Struct
 
 from counterfoil.errors import RepairNotFound, RowsDiffer
 from counterfoil.flow.event import Event
@@ -14,8 +15,7 @@ from counterfoil.repair.state import RepairState
 from counterfoil.store.rows import Absent, Guard, Row, RowIs
 
 
-@dataclass(frozen=True, slots=True)
-class RepairStanding:
+class RepairStanding(Struct, frozen=True):
     """How a repair stands (a row of ``repairs``)."""
 
     repair_id: str
@@ -37,7 +37,7 @@ class RepairStanding:
 
 def standing_of(row: Row) -> RepairStanding:
     """The typed view of a row."""
-    given: dict[str, Any] = {name: row[name] for name in RepairStanding.__slots__}
+    given: dict[str, Any] = {name: row[name] for name in RepairStanding.__struct_fields__}
     return RepairStanding(**cast("Any", given))
 
 
@@ -49,8 +49,7 @@ def repair_now(repair_id: str) -> Flow[RepairStanding]:
     return standing_of(row)
 
 
-@dataclass(frozen=True, slots=True)
-class Last:
+class Last(Struct, frozen=True):
     """The last repair of an effect or event, if there was one; ``guards`` hold while there is no later one."""
 
     repair: RepairStanding | None
@@ -67,8 +66,7 @@ def last_repair(subject: str) -> Flow[Last]:
     return Last(repair, (still, repair.unchanged))
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
+class Told(Struct, frozen=True):
     """What ``repair.opened`` says in content; empty where that is gone."""
 
     event: Event

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec import Struct
+
 from counterfoil.effects.compensation import Compensating
 from counterfoil.flow.context import RunScope, step_path
 from counterfoil.flow.event import Event
@@ -109,8 +111,7 @@ class _NotingCalls(Compensating):
         return super().key_of(tool, arguments, recorded)
 
 
-@dataclass(frozen=True, slots=True)
-class Recorded:
+class Recorded(Struct, frozen=True):
     """What a record says was asked for, in order; ``perhaps`` stood in a step, or beside one of a sibling."""
 
     asked: list[Asked]

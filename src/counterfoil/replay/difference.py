@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any, Final
+
+from msgspec import Struct
 
 from counterfoil.core import canonical
 from counterfoil.core.values import comparable
@@ -25,8 +26,7 @@ SHOWN_CHARACTERS: Final = 200
 USED: Final = ("steps", "calls", "input_tokens", "output_tokens", "cost", "currency")
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
+class Fact(Struct, frozen=True):
     """One thing that a run did: ``kind`` is request, response, decision, effect, child, step or end.
 
     ``name`` is the model, tool, step or terminal. ``digest`` is a SHA-256 of all that is compared, made when it is read;
@@ -41,8 +41,7 @@ class Fact:
     hidden: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(Struct, frozen=True):
     """A line of the comparison: what the two runs have in one place, None where one has nothing there."""
 
     left: Fact | None
@@ -59,8 +58,7 @@ class Pair:
         return (one.kind, one.name, one.digest) == (other.kind, other.name, other.digest)
 
 
-@dataclass(frozen=True, slots=True)
-class RunDifference:
+class RunDifference(Struct, frozen=True):
     """Two runs compared. ``used`` holds steps, calls, tokens and cost of each, as their ends say."""
 
     left: str

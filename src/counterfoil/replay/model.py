@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from counterfoil.errors import Divergence
 from counterfoil.journal.event import TurnEvent
 
 
-@dataclass(frozen=True, slots=True)
-class ToolUse:
+class ToolUse(Struct, frozen=True):
     """The decision to call a tool."""
 
     name: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """The decision to answer, which ends a turn."""
 
     text: Any
@@ -55,8 +54,7 @@ class ReplayModel:
         return tuple(self._left)
 
 
-@dataclass(frozen=True, slots=True)
-class Replayed:
+class Replayed(Struct, frozen=True):
     """A turn that was run again: its events, and what it answered."""
 
     events: list[TurnEvent]

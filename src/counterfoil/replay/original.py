@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from counterfoil.core import canonical
 from counterfoil.core.values import comparable
@@ -35,8 +36,7 @@ _NOT_MADE: Final = "the rehearsed run did not make it with these arguments"
 _REFUSED: Final = "the rehearsed run asked for it, and it was not permitted there"
 
 
-@dataclass(frozen=True, slots=True)
-class Missing:
+class Missing(Struct, frozen=True):
     """Nothing on record answers a call, and why."""
 
     why: str
@@ -108,8 +108,7 @@ class Original:
                 self._settled.setdefault(event.data["child_stream_id"], event)
 
 
-@dataclass(slots=True)
-class _Reading:
+class _Reading(Struct):
     """Sorts a record into what answers what."""
 
     models: defaultdict[str, deque[Event]]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
+
+from msgspec import Struct, field
+from msgspec.structs import asdict, replace
 
 from counterfoil.abc import ChildLink
 from counterfoil.abc.children import HostAnswer
@@ -39,8 +41,7 @@ CUT_SHORT: Final = frozenset({"cancelled", "interrupted", "shutdown", "timeout",
 """Ends that came from outside: how much further the code would have gone is not on record."""
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
+class Side(Struct, frozen=True):
     """What one of the two asked for at the difference, or how it ended: ``kind`` is tool, model, code or end."""
 
     kind: str
@@ -48,8 +49,7 @@ class Side:
     digest: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RunReplay:
+class RunReplay(Struct, frozen=True):
     """What running a recorded run's code again came to. ``at`` counts what was asked for from 0; None: the end.
 
     ``recorded`` and ``replayed`` are the two sides of the first difference, None where one asked for nothing more.
@@ -81,8 +81,7 @@ class RunReplay:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class Way:
+class Way(Struct, frozen=True):
     """The way of one of the two: what was asked for in order, and the end with the digest of the answer.
 
     ``perhaps`` was asked for while steps ran side by side: by the code, or inside one of them.

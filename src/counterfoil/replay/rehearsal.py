@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from itertools import chain
 from typing import Any, Final, Literal
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from counterfoil.abc import ChildLink
 from counterfoil.core import canonical
@@ -49,8 +51,7 @@ BLOCKED_MAX: Final = 1000
 """Blocked calls that are kept to be told; the run's own record has all."""
 
 
-@dataclass(frozen=True, slots=True)
-class Blocked:
+class Blocked(Struct, frozen=True):
     """A call that a rehearsal neither made nor answered, and why."""
 
     kind: str
@@ -58,8 +59,7 @@ class Blocked:
     why: str
 
 
-@dataclass(slots=True)
-class Counts:
+class Counts(Struct):
     """What a rehearsal's code was given, and from where."""
 
     answers_recorded: int = 0
@@ -393,8 +393,7 @@ class RehearsalRun(Run):
         return [] if event is None else list(event.content.get("result", ()))
 
 
-@dataclass(slots=True)
-class Rehearsal:
+class Rehearsal(Struct):
     """What a rehearsal came to. ``terminal`` None: its run waits, or could not be brought to an end.
 
     ``error_class`` is what left the agent's code, if anything did. ``difference`` has the original on its left side.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from counterfoil.errors import ToolNotFound
 from counterfoil.journal.event import TurnEvent
@@ -59,8 +60,7 @@ def replay_turn(
     return Replayed(journal.events(current_tenant(), turn.turn_id), answer)
 
 
-@dataclass(frozen=True, slots=True)
-class Behaviour:
+class Behaviour(Struct, frozen=True):
     """Whether two turns did the same. ``at`` counts tool calls from 0; None where the answers differ, or nothing does."""
 
     difference: str = ""

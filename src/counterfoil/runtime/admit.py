@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import assert_never
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from counterfoil.core.event import Draft
 from counterfoil.errors import (
@@ -60,8 +62,7 @@ WAIT_STEP_S = 0.1
 _MOVED = (Fenced, LeaseHeld, GuardFailed, WrongSequence, StreamExists)
 
 
-@dataclass(frozen=True, slots=True)
-class Entered:
+class Entered(Struct, frozen=True):
     """A run that was entered. ``lease`` None: it has ended and its record is replayed."""
 
     stream_id: str

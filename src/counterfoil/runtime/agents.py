@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from msgspec import Struct
 
 from counterfoil.abc import Policy
 from counterfoil.core.forms import is_label
@@ -21,8 +22,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _agents: Final[dict[str, Agent]] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Agent:
+class Agent(Struct, frozen=True):
     """A registered agent: ``fn(run)`` does the work of one run inside its block."""
 
     name: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from counterfoil.core.event import Draft
 from counterfoil.errors import InputError, ModelFailed
@@ -28,8 +29,7 @@ FROM_OUTSIDE: Final = (asyncio.CancelledError, KeyboardInterrupt, SystemExit, Ge
 """What ends a call without being its answer: it is asked again when the run goes on."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
+class Sent(Struct, frozen=True):
     """A request that is durable and was sent; ``chunks`` is what its answer has streamed so far."""
 
     asked: Question
@@ -44,8 +44,7 @@ class Sent:
         return draft(scope, said, attempt.step_id, attempt.number, self.requested_event_id)
 
 
-@dataclass(frozen=True, slots=True)
-class Again:
+class Again(Struct, frozen=True):
     """The attempt failed, and another one is due at this time."""
 
     due_ms: int

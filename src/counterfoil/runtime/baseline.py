@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+from msgspec import Struct, field
 
 from counterfoil.core import canonical
 from counterfoil.core.canonical import JSON
@@ -35,8 +36,7 @@ Derive = Callable[[str, str, int], str]
 """An id of this ledger for an old one: prefix, old id, time in ms."""
 
 
-@dataclass(slots=True)
-class Old:
+class Old(Struct):
     """One conversation on its way: what was read of it, and how many of its rows were damaged."""
 
     derive: Derive

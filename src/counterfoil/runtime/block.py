@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeVar
+
+from msgspec import Struct, field
 
 from counterfoil.abc import Host, Policy
 from counterfoil.core.catalogue import Registry
@@ -57,8 +58,7 @@ _FROM_OUTSIDE = (asyncio.CancelledError, KeyboardInterrupt, SystemExit)
 """What the surroundings raise to end the code: it is passed on whatever became of the run."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunHost:
+class RunHost(Struct, frozen=True):
     """What a ledger handle lends to its runs."""
 
     ports: Ports
@@ -98,16 +98,14 @@ def make_scope(
     return scope
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(Struct, frozen=True):
     """How the run's own code wants it to end."""
 
     terminal: str
     output: Any
 
 
-@dataclass(slots=True)
-class Outcome:
+class Outcome(Struct):
     """How the block was left, filled in before anything is raised. ``terminal`` None: the run is open or waits."""
 
     terminal: str | None = None
@@ -175,8 +173,7 @@ async def leave_async(
 # ---- what is recorded ------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Closing:
+class _Closing(Struct, frozen=True):
     """Why the block is left: what left it, and what had parked the run before."""
 
     error: BaseException | None

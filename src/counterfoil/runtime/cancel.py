@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Literal
+
+from msgspec import Struct
 
 from counterfoil.approvals.standing import open_approvals
 from counterfoil.core.event import Draft, Part
@@ -57,8 +58,7 @@ MOVED: Final = (Fenced, LeaseHeld, GuardFailed, WrongSequence, StreamNotFound)
 """What an append is refused with when somebody else was there since it was decided on."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cancelled:
+class Cancelled(Struct, frozen=True):
     """What became of a run that was cancelled. ``repeated``: it had been before, and nothing was written.
 
     ``done`` is ``ended``, or ``requested``: a worker holds it and ends it at its next call.
@@ -120,8 +120,7 @@ def cancel_run(
     raise StoreBusy("the conversation kept changing while its run was cancelled", hint="try again")
 
 
-@dataclass(frozen=True, slots=True)
-class FoundRun:
+class FoundRun(Struct, frozen=True):
     """The run as it was found, and where its conversation stood then."""
 
     run_id: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import assert_never, get_args
+
+from msgspec import Struct
 
 from counterfoil.runtime.events import ClaimCause, DeferCause, WhileRunning, WhileSuspended
 from counterfoil.runtime.state import (
@@ -20,8 +21,7 @@ from counterfoil.runtime.state import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Situation:
+class Situation(Struct, frozen=True):
     """What is known when an input asks for a run.
 
     ``admission`` is the one its dedupe key names and ``own`` the run of that admission. ``held`` says that the
@@ -42,15 +42,13 @@ class Situation:
     now_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(Struct, frozen=True):
     """Begin a run. ``park`` is a run that a vanished worker left in the slot."""
 
     park: RunState | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Resume:
+class Resume(Struct, frozen=True):
     """Go on with the input's own run. ``park`` as in :class:`Start`."""
 
     run: RunState
@@ -58,80 +56,69 @@ class Resume:
     park: RunState | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Replay:
+class Replay(Struct, frozen=True):
     """The input's run has ended: its record is handed out and nothing is touched."""
 
     run: RunState
 
 
-@dataclass(frozen=True, slots=True)
-class Defer:
+class Defer(Struct, frozen=True):
     """Keep the input until the slot is free."""
 
     cause: DeferCause
     behind: RunState
 
 
-@dataclass(frozen=True, slots=True)
-class Absorb:
+class Absorb(Struct, frozen=True):
     """Hand the input to the run under way."""
 
     run: RunState
 
 
-@dataclass(frozen=True, slots=True)
-class Supersede:
+class Supersede(Struct, frozen=True):
     """End the run under way and begin with this input."""
 
     run: RunState
 
 
-@dataclass(frozen=True, slots=True)
-class Reject:
+class Reject(Struct, frozen=True):
     """Refuse the input."""
 
     run: RunState | None
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Busy:
+class Busy(Struct, frozen=True):
     """Nothing to record: the slot is taken, come again."""
 
     run: RunState | None
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(Struct, frozen=True):
     """The admission ended without a run of its own: absorbed, superseded or rejected."""
 
     admission: AdmissionState
 
 
-@dataclass(frozen=True, slots=True)
-class OtherMessage:
+class OtherMessage(Struct, frozen=True):
     """The dedupe key belongs to another message."""
 
     admission: AdmissionState
 
 
-@dataclass(frozen=True, slots=True)
-class NotYet:
+class NotYet(Struct, frozen=True):
     """The input waits for a time, or for a person to let it in; nothing to record."""
 
     admission: AdmissionState
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(Struct, frozen=True):
     """The input was taken in before: nothing to record."""
 
     admission: AdmissionState
 
 
-@dataclass(frozen=True, slots=True)
-class Keep:
+class Keep(Struct, frozen=True):
     """Take the input in and let nobody run it yet: until a time, or, without one, until somebody takes it up."""
 
     until_ms: int | None = None

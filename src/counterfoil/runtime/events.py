@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, Literal, get_args
+
+from msgspec import Struct, field
 
 from counterfoil.core.context import Exact
 from counterfoil.core.event import Draft, Part
@@ -22,8 +23,7 @@ CONVERSATION_SCOPE = "conversation"
 TENANT_SCOPE = "tenant"
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
+class Said(Struct, frozen=True):
     """An event before it has an id and a time: type, public fields and content."""
 
     type: str

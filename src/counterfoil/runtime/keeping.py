@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Final, assert_never
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from counterfoil.core.event import Draft
 from counterfoil.errors import (
@@ -36,8 +38,7 @@ WAITING: Final = frozenset({ACCEPTED, DEFERRED, RELEASED})
 _MOVED: Final = (GuardFailed, WrongSequence, StreamExists)
 
 
-@dataclass(frozen=True, slots=True)
-class Admitted:
+class Admitted(Struct, frozen=True):
     """An input that was taken in.
 
     ``state`` is ``released`` (whoever takes it up may start it), ``deferred`` (``cause`` says why, ``due_ms`` until when),
@@ -52,8 +53,7 @@ class Admitted:
     run_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Beside:
+class Beside(Struct, frozen=True):
     """What brings an input: recorded in the same unit, before it.
 
     ``make`` gives the drafts and the guards that they rest on; a guard on ``table`` that fails is the caller's affair.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from counterfoil.approvals.events import expired
 from counterfoil.approvals.standing import open_approvals
@@ -51,15 +52,13 @@ TRIES_MAX = 100
 """How often the end of a run is decided anew because somebody else appended to the conversation meanwhile."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(Struct, frozen=True):
     """The run has ended."""
 
     terminal: str
 
 
-@dataclass(frozen=True, slots=True)
-class Waits:
+class Waits(Struct, frozen=True):
     """The run was put to rest; ``waits_for`` are the ids it waits for."""
 
     cause: str

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, cast
+
+from msgspec import Struct
 
 from counterfoil.core.genesis import Genesis
 from counterfoil.core.ids import is_id
@@ -24,8 +25,7 @@ WAITING_RUNS_MAX = 64
 """Runs of one conversation looked at in each state: one runs, a few wait."""
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(Struct, frozen=True):
     """A situation with the addresses needed to act on it. ``stream_id`` None: the conversation does not exist yet."""
 
     situation: Situation

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
 from decimal import Decimal
 from typing import Any, Final, Literal, NamedTuple, cast, get_args
+
+from msgspec import Struct, field
+from msgspec.structs import asdict, force_setattr
 
 from counterfoil.core import canonical
 from counterfoil.core.context import Cut, cut_request
@@ -34,8 +36,7 @@ _FINISHES: Final[Mapping[str, Finish]] = {
 """Words that providers use for why a model stopped; an unknown one is ``other``."""
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Struct, frozen=True):
     """One request to a model, recorded before the model sees it.
 
     ``body`` is the exact canonical JSON that was recorded; ``run_id``, ``step_id``, ``call_id`` and ``attempt`` say
@@ -61,8 +62,7 @@ class Request:
     attempt: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(Struct, frozen=True):
     """What a model answered.
 
     ``id`` and ``provider`` are the provider's own; ``model`` is the one that served; tokens are counts; ``cost`` is
@@ -91,12 +91,12 @@ class Response:
         for name in ("id", "provider", "model", "currency"):
             if getattr(self, name) is not None:
                 _check_word(name, getattr(self, name))
-        object.__setattr__(self, "finish", _FINISHES.get(self.finish, "other"))
-        object.__setattr__(self, "tool_calls", tuple(self.tool_calls))
+        force_setattr(self, "finish", _FINISHES.get(self.finish, "other"))
+        force_setattr(self, "tool_calls", tuple(self.tool_calls))
         for name in ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens"):
             _check_count(name, getattr(self, name))
         if self.cost is not None:
-            object.__setattr__(self, "cost", _money(self.cost))
+            force_setattr(self, "cost", _money(self.cost))
 
 
 Model = Callable[
@@ -107,7 +107,7 @@ Model = Callable[
 StreamingModel = Callable[[Request], Any]
 """As :data:`Model`, returning an iterator of chunks (text, dicts, perhaps a Response at the end), async or not."""
 
-_MEMBERS: Final = frozenset(member.name for member in fields(Response))
+_MEMBERS: Final = frozenset(Response.__struct_fields__)
 _TOKENS: Final = {
     "input_tokens": ("input_tokens", "prompt_tokens"),
     "output_tokens": ("output_tokens", "completion_tokens"),
@@ -230,11 +230,7 @@ def _cut(whole: bytes, messages: Sequence[Any]) -> Cut:
 
 def response_json(response: Response) -> dict[str, Any]:
     """A response for content; members that are empty are left out."""
-    given = {
-        member.name: getattr(response, member.name)
-        for member in fields(Response)
-        if getattr(response, member.name) not in (None, (), "")
-    }
+    given = {name: value for name, value in asdict(response).items() if value not in (None, (), "")}
     given["tool_calls"] = [dict(call) for call in response.tool_calls]
     return cast("dict[str, Any]", to_json(given, "response"))
 

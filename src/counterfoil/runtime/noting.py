@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
+
+from msgspec import Struct
 
 from counterfoil.abc.sandbox import Probed, SandboxProbe
 from counterfoil.core import canonical
@@ -34,8 +35,7 @@ CAPABILITIES_MAX: Final = 64
 # ---- compaction ----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Compaction:
+class Compaction(Struct, frozen=True):
     """A stretch of the conversation that a summary stands for from here on; ``sequence`` is where that was recorded.
 
     ``tip_before`` is the node of the last request before it, ``tip_after`` that of the messages that go on, if they were
@@ -113,8 +113,7 @@ def _tip_of(scope: RunScope, messages: Sequence[Any] | str) -> str:
 # ---- drafts --------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class DraftCheckpoint:
+class DraftCheckpoint(Struct, frozen=True):
     """How far a draft had come: SHA-256 and size in bytes of what there was, in how many chunks. Never the draft."""
 
     sequence: int

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from counterfoil.errors import EventIdReused
 from counterfoil.flow.context import RunScope
@@ -18,8 +20,7 @@ Make = Callable[[], Flow[Said]]
 """Works out what is to be recorded; asked at the frontier only."""
 
 
-@dataclass(frozen=True, slots=True)
-class Noted:
+class Noted(Struct, frozen=True):
     """A recorded unit: its public fields and content, and the sequence of its event."""
 
     sequence: int

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from typing import Any
+
+from msgspec import Struct
 
 from counterfoil.core.context import Cut
 from counterfoil.core.cutting import cut_json
@@ -17,8 +18,7 @@ from counterfoil.runtime.spec import check_text
 from counterfoil.runtime.tries import model_policies
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(Struct, frozen=True):
     """What ``run.ask`` was given, checked and encoded once; ``told`` tells it from every other question."""
 
     model: Model

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from counterfoil.approvals.standing import unanswered
 from counterfoil.effects.retrying import retry_due_ms
@@ -26,8 +27,7 @@ from counterfoil.runtime.state import SUSPENDED
 from counterfoil.store.rows import Row
 
 
-@dataclass(frozen=True, slots=True)
-class ReadyRun:
+class ReadyRun(Struct, frozen=True):
     """A run that can go on.
 
     ``why`` is what it waited for (``approval review effect schedule child input``), ``left``: its worker is gone, or ``spawned``: a child that nobody has

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from counterfoil.flow.drive import drive
 from counterfoil.flow.ports import Ports
@@ -18,8 +19,7 @@ from counterfoil.store.rows import Key, Row
 _PAGE_ROWS: Final = 100
 
 
-@dataclass(frozen=True, slots=True)
-class ReadyInput:
+class ReadyInput(Struct, frozen=True):
     """An input that can have its run: ``ledger.run(ready.agent, admission=ready.admission_id)`` starts it.
 
     ``agent`` is whom it was for. ``why`` is what it waited for (``live_run until approval operator``).

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
+
+from msgspec import Struct, field
 
 from counterfoil.core.context import ContextTree, is_said, said_body
 from counterfoil.core.keyed import KeyMaterial
@@ -32,8 +33,7 @@ class Gone(NamedTuple):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedRequest:
+class RecordedRequest(Struct, frozen=True):
     """One request as it is on record.
 
     ``body`` is the exact bytes as sent, checked against ``request``, the address of all of them; None where content

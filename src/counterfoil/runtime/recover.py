@@ -6,8 +6,9 @@ import asyncio
 import contextvars
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec import Struct, field
 
 from counterfoil.artifacts.handle import serving
 from counterfoil.core.forms import time_text
@@ -59,8 +60,7 @@ _OF_ONE_EFFECT = (Exception, RunCancelled, asyncio.CancelledError)
 being recovered. A store that fails is nobody's own, and an interrupt is for the process."""
 
 
-@dataclass(frozen=True, slots=True)
-class EffectReport:
+class EffectReport(Struct, frozen=True):
     """What recovery found or did for one effect.
 
     ``done`` is ``decided``, ``review``, ``left`` (``why`` says what it needs), ``retrying`` (not done, and due again
@@ -77,8 +77,7 @@ class EffectReport:
     why: str = ""
 
 
-@dataclass(slots=True)
-class RecoveryReport:
+class RecoveryReport(Struct):
     """What one pass over the ledger came to.
 
     ``effects`` are those this pass looked at, ``retries`` those whose policy tries them again, ``waiting`` those that a person was asked about before, which no

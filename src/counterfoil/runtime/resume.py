@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from typing import Any
+
+from msgspec import Struct, field
 
 from counterfoil.core import canonical
 from counterfoil.core.ids import derived_id
@@ -77,8 +78,7 @@ ATTEMPTS_LOOKED_UP = 4
 # ---- counts --------------------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class Tally:
+class Tally(Struct):
     """What a run used, for ``run.finished``. Money is summed exactly; two currencies have no sum and are left out."""
 
     steps: int = 0
@@ -134,8 +134,7 @@ def tally_of(record: Iterable[Event]) -> Tally:
 # ---- identity and record -------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(Struct, frozen=True):
     """A memoised unit: where it stands in the program, its name, and a tag of its arguments and occurrence."""
 
     kind: str
@@ -165,8 +164,7 @@ def identify(scope: RunScope, kind: str, name: str, arguments: bytes) -> Identit
     return Identity(kind, name, path, digest, memo, occurrence)
 
 
-@dataclass(frozen=True, slots=True)
-class Begun:
+class Begun(Struct, frozen=True):
     """Attempts at a unit that brought no result: the step they share, and how many there were."""
 
     step_id: str | None = None

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Literal, get_args
+
+from msgspec import Struct, field
 
 from counterfoil.core import canonical
 from counterfoil.core.catalogue import CLASSES
@@ -25,8 +26,7 @@ SECONDS_MAX = 10 * 366 * 86_400
 """Longest wait or deadline: about ten years, which no clock or timer overflows on."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunSpec:
+class RunSpec(Struct, frozen=True):
     """One request for a run. ``message`` is in its JSON form; the rest is as the caller gave it.
 
     ``admission_id`` names an input that was taken in before and still waits (in place of ``dedupe``); ``run_id``

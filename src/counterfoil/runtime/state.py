@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from counterfoil.core.forms import time_ms
 
@@ -49,8 +51,7 @@ def in_line(admission: AdmissionState) -> bool:
     return admission.state == DEFERRED and admission.cause not in ("until", "operator")
 
 
-@dataclass(frozen=True, slots=True)
-class AdmissionState:
+class AdmissionState(Struct, frozen=True):
     """Where an input stands. ``run_id`` is the run it started, joined or was ended with."""
 
     admission_id: str
@@ -62,8 +63,7 @@ class AdmissionState:
     """The time at which an input that waits for one may start."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunState:
+class RunState(Struct, frozen=True):
     """Where a run stands. ``cause`` and ``waits_for`` are set while it is suspended."""
 
     run_id: str
@@ -77,8 +77,7 @@ class RunState:
     """Whether its input can be delivered again: it came with a dedupe key. Known from rows, not from headers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Conversation:
+class Conversation(Struct, frozen=True):
     """A conversation as its headers tell it."""
 
     opened: bool = False

@@ -6,9 +6,10 @@ import asyncio
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
+
+from msgspec import Struct
 
 from counterfoil.core import canonical
 from counterfoil.core.event import Draft
@@ -34,8 +35,7 @@ from counterfoil.runtime.spec import check_text
 _ENDED_FROM_OUTSIDE = (asyncio.CancelledError, KeyboardInterrupt, SystemExit)
 
 
-@dataclass(slots=True)
-class Attempt:
+class Attempt(Struct):
     """One live attempt at a step; ``ended`` when its result is on record."""
 
     identity: Identity

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from counterfoil.effects.retry import CHANCE_BITS, Decision, Retry, decide, waits_in_place
 from counterfoil.errors import InvalidForm, NotDone

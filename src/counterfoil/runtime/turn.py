@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final, Literal
+
+from msgspec import Struct
 
 from counterfoil.core.event import Draft
 from counterfoil.core.keyed import KeyMaterial
@@ -49,8 +50,7 @@ class Turning:
         self.on: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class TurnKept:
+class TurnKept(Struct, frozen=True):
     """What became of a turn: its head is ``kept`` or was so far (``abandoned``), or it was ``left`` (``why`` says why)."""
 
     turn_id: str

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Final, Literal
+
+from msgspec import Struct
 
 from counterfoil.abc import ChildHost, Timer
 from counterfoil.approvals.expire import expire_approval, lapsed_rows
@@ -56,8 +57,7 @@ GIVE_UP_EVERY_MS: Final = 60_000
 """How often a worker looks for such turns: it goes through all open runs."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """What became of a run that was entered again.
 
     ``ended`` (``terminal`` says how), ``waits`` (again, for something else), ``busy`` (another worker was first),
@@ -71,8 +71,7 @@ class Entry:
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Lapsed:
+class Lapsed(Struct, frozen=True):
     """An approval whose time was over: ``expired`` on record, or ``left`` where that could not be (``why`` says why)."""
 
     approval_id: str
@@ -84,8 +83,7 @@ class Lapsed:
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Started:
+class Started(Struct, frozen=True):
     """What became of an input whose run was started: as for an :class:`Entry`. ``run_id`` None: it got none."""
 
     input: ReadyInput

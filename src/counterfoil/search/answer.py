@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, Literal
+
+from msgspec import Struct
 
 from counterfoil.search.snippet import Snippet
 
@@ -20,8 +21,7 @@ REASONS: Final[dict[Reason, str]] = {
 """Why an answer is approximate, each with its meaning."""
 
 
-@dataclass(frozen=True, slots=True)
-class Lag:
+class Lag(Struct, frozen=True):
     """How far the index is behind the ledger.
 
     ``events`` of the scope are not in it yet (None: some, over many conversations they are not counted); ``ms`` lie
@@ -34,8 +34,7 @@ class Lag:
     stuck: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(Struct, frozen=True):
     """One event that matches. ``conversation`` is its name, None where it has none or it cannot be opened.
 
     ``actor_type`` and ``actor_id`` say whose event it is; ``snippet`` is hostile text, as it was recorded.
@@ -54,8 +53,7 @@ class Hit:
     snippet: Snippet
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """Matches, the newest first. ``after`` goes on behind them, None where there are no more.
 
     ``approximate`` names why something may be missing; empty means that the matches equal a scan of every text.

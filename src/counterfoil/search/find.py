@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from counterfoil.search.index import Index, scope_of
 from counterfoil.search.query import Expression, Term, quoted
@@ -23,8 +24,7 @@ SAMPLED_CHARACTERS: Final = 2_000
 _LAST: Final = (1 << 63) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Where a match stands. ``doc`` is its number in the index, which falls from page to page."""
 
     doc: int
@@ -33,8 +33,7 @@ class Place:
     part: int
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
+class Places(Struct, frozen=True):
     """Matches, the newest first, one for each event.
 
     ``after`` goes on behind the last row that was looked at, None where all was looked at; ``bounded`` says that this
@@ -59,8 +58,7 @@ def find(
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Scope:
+class _Scope(Struct, frozen=True):
     number: int | None
     match: str
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from counterfoil.search.file import SearchFile
 from counterfoil.search.text import SEPARATOR
@@ -21,8 +22,7 @@ SCOPE_SIZE: Final = 60_000
 DELETED_PER_BATCH: Final = 500
 
 
-@dataclass(frozen=True, slots=True)
-class PartText:
+class PartText(Struct, frozen=True):
     """The folded text of one part of an event; ``key_id`` None is the stream's own key."""
 
     part: int
@@ -31,8 +31,7 @@ class PartText:
     cut: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
+class Taken(Struct, frozen=True):
     """One event as the index takes it in: where it stands, its texts, and how many parts could not be read."""
 
     stream_id: str
@@ -43,8 +42,7 @@ class Taken:
     unread: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Followed:
+class Followed(Struct, frozen=True):
     """How far a tenant's feed was followed."""
 
     cursor: bytes = b""
@@ -55,8 +53,7 @@ class Followed:
     caught_up: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Shortfall:
+class Shortfall(Struct, frozen=True):
     """What an answer about one conversation, or about all of a tenant, cannot rest on."""
 
     cut: int = 0
@@ -64,8 +61,7 @@ class Shortfall:
     holes: int = 0
 
 
-@dataclass(slots=True)
-class Batch:
+class Batch(Struct):
     """Events gathered for one transaction, and the cursor before and after them."""
 
     before: bytes

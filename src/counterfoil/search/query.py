@@ -7,8 +7,9 @@ compared as a whole.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final, Protocol
+
+from msgspec import Struct
 
 from counterfoil.errors import SearchQueryInvalid
 from counterfoil.search.text import fold
@@ -36,8 +37,7 @@ class Vocabulary(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
+class Term(Struct, frozen=True):
     """A text that is contained, folded."""
 
     text: str
@@ -57,8 +57,7 @@ class Term:
         return "(" + " OR ".join(map(quoted, found)) + ")" if found else NOTHING
 
 
-@dataclass(frozen=True, slots=True)
-class All:
+class All(Struct, frozen=True):
     """Every one of these."""
 
     of: tuple[Expression, ...]
@@ -73,8 +72,7 @@ class All:
         return "(" + " AND ".join(found) + ")" if found else None
 
 
-@dataclass(frozen=True, slots=True)
-class AnyOf:
+class AnyOf(Struct, frozen=True):
     """At least one of these."""
 
     of: tuple[Expression, ...]
@@ -94,8 +92,7 @@ class AnyOf:
         return "(" + " OR ".join(found) + ")"
 
 
-@dataclass(frozen=True, slots=True)
-class Not:
+class Not(Struct, frozen=True):
     """Not this."""
 
     of: Expression

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from counterfoil.search.text import fold
 
@@ -15,8 +16,7 @@ CHUNK: Final = 4096
 MARKS_MAX: Final = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Snippet:
+class Snippet(Struct, frozen=True):
     """A stretch of one value, at most 240 characters; ``marks`` are (start, end) of matches in it, in order.
 
     The text is as hostile as what was recorded: make it safe before it is shown.

@@ -9,9 +9,10 @@ import asyncio
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
 from typing import Final
 from weakref import WeakKeyDictionary
+
+from msgspec import Struct, field
 
 from counterfoil.errors import AppendTimeout, CounterfoilError, QueueFull
 from counterfoil.store.contract import Store
@@ -25,8 +26,7 @@ RETRY_S: Final = 0.01
 """Pause before a full queue of the store is tried again."""
 
 
-@dataclass(slots=True)
-class _Call:
+class _Call(Struct):
     """One awaiter with its units and where its outcomes begin in the append that carries them."""
 
     units: Sequence[Unit]
@@ -34,8 +34,7 @@ class _Call:
     waiter: asyncio.Future[list[Outcome]]
 
 
-@dataclass(slots=True)
-class _LoopState:
+class _LoopState(Struct):
     """What one event loop has pending. Touched by that loop's thread only."""
 
     loop: asyncio.AbstractEventLoop

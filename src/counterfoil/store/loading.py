@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from counterfoil.core.frozen import frozen
+from msgspec import Struct
+
 from counterfoil.core.genesis import Genesis
 from counterfoil.errors import InvalidUnit, StreamExists, WrongSequence
 from counterfoil.store.rows import RowChange
@@ -19,8 +20,7 @@ LOAD_EVENTS_MAX = 256
 LOAD_BYTES_MAX = 4 * 1024 * 1024
 
 
-@frozen
-class LoadStream:
+class LoadStream(Struct, frozen=True):
     """The items that follow belong to this stream.
 
     ``after`` is the sequence it goes on after: 0 for one that does not exist yet (else ``StreamExists``), otherwise
@@ -32,8 +32,7 @@ class LoadStream:
     after: int = 0
 
 
-@frozen
-class LoadToken:
+class LoadToken(Struct, frozen=True):
     """The stream's fencing token, claimed last by nobody here: the next claim must expect it and gets one more."""
 
     token: int

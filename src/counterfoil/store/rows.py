@@ -7,10 +7,10 @@ of a table of ``truth`` are the exception: what an application keeps beside its 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
-from counterfoil.core.frozen import frozen
+from msgspec import Struct, field
+
 from counterfoil.errors import InvalidUnit
 
 ColumnType = Literal["text", "integer", "blob"]
@@ -25,8 +25,7 @@ VERSION_COLUMN = "row_version"
 """Kept by the adapter on every table: 1 when the row appears, one more with each change."""
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(Struct, frozen=True):
     """One typed column. Text is never content: header values, index values and addresses only (FORMAT 11)."""
 
     name: str
@@ -34,8 +33,7 @@ class Column:
     required: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class TableSpec:
+class TableSpec(Struct, frozen=True):
     """A feature's table: name, columns, key and indexes by name.
 
     ``version`` rises when columns change; an older process that meets a newer version reads and refuses to write.
@@ -67,15 +65,13 @@ class TableSpec:
         return tuple(row[name] for name in (*self.indexes[index], *self.key))
 
 
-@frozen
-class SequenceOf:
+class SequenceOf(Struct, frozen=True):
     """Stands for the sequence that the writer gives to an event of the same unit."""
 
     event_id: str
 
 
-@frozen
-class RecordedAtOf:
+class RecordedAtOf(Struct, frozen=True):
     """Stands for the store's clock (milliseconds) when the writer records an event of the same unit."""
 
     event_id: str
@@ -84,16 +80,14 @@ class RecordedAtOf:
 CellSource = Cell | SequenceOf | RecordedAtOf
 
 
-@frozen
-class Put:
+class Put(Struct, frozen=True):
     """Insert the row or replace all its columns."""
 
     table: str
     values: Mapping[str, CellSource]
 
 
-@frozen
-class Patch:
+class Patch(Struct, frozen=True):
     """Change some columns of the row with this key; no row, no change.
 
     ``only_in`` (empty: any) names the values of the ``state`` column under which the change is made; in any other
@@ -106,8 +100,7 @@ class Patch:
     only_in: frozenset[str] = frozenset()
 
 
-@frozen
-class Remove:
+class Remove(Struct, frozen=True):
     """Delete the row with this key, if it is there."""
 
     table: str
@@ -117,16 +110,14 @@ class Remove:
 RowChange = Put | Patch | Remove
 
 
-@frozen
-class Absent:
+class Absent(Struct, frozen=True):
     """Guard: no row has this key."""
 
     table: str
     key: Key
 
 
-@frozen
-class RowIs:
+class RowIs(Struct, frozen=True):
     """Guard: the row exists, its ``state`` is one of ``states`` (empty: any) and its version is ``version`` (None: any)."""
 
     table: str
@@ -193,8 +184,7 @@ ROW_INDEX: Final = "row_index"
 """The member of content that holds what :attr:`Feature.stands_in` gave."""
 
 
-@dataclass(frozen=True, slots=True)
-class Feature:
+class Feature(Struct, frozen=True):
     """What a feature package gives the ledger: its tables, and the rows that follow from an event (pure).
 
     ``stands_in`` gives, for an event whose content moves to artifacts, what its rows need of it, as content that stays

@@ -8,8 +8,9 @@ one transaction.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+from msgspec import Struct
 
 from counterfoil.store.unit import StreamAppend
 
@@ -17,8 +18,7 @@ Cells = dict[str, Any]
 """One old row by column: text, integers, None, and bytes where somebody had written what is no text."""
 
 
-@dataclass(frozen=True, slots=True)
-class OldSize:
+class OldSize(Struct, frozen=True):
     """How much one conversation holds."""
 
     messages: int
@@ -58,8 +58,7 @@ class OldStore(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Takeover:
+class Takeover(Struct, frozen=True):
     """Who makes the streams. ``streams`` is consumed inside the transaction; what it raises undoes everything."""
 
     ledger_id: str

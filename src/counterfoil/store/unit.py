@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from counterfoil.core.event import Prepared
-from counterfoil.core.frozen import frozen
 from counterfoil.core.genesis import Genesis
 from counterfoil.errors import CounterfoilError
 from counterfoil.store.rows import Guard, RowChange
 
 
-@dataclass(frozen=True, slots=True)
-class Expected:
+class Expected(Struct, frozen=True):
     """Where the caller believes the head to be: anywhere (``ANY``), no stream yet (``NONE``) or ``at(n)``."""
 
     sequence: int | None = None
@@ -28,8 +26,7 @@ def at(sequence: int) -> Expected:
     return Expected(sequence)
 
 
-@frozen
-class StreamAppend:
+class StreamAppend(Struct, frozen=True):
     """Events for one stream. ``create`` makes the stream first; ``token`` is the fencing token to check, if any.
 
     A token is stale once another has been claimed, not by time. Creating a stream that exists with the same
@@ -45,8 +42,7 @@ class StreamAppend:
     create: Genesis | None = None
 
 
-@frozen
-class Unit:
+class Unit(Struct, frozen=True):
     """Recorded whole or not at all.
 
     A unit that contradicts itself is refused with :class:`counterfoil.errors.InvalidUnit`, whatever the store holds:
@@ -71,8 +67,7 @@ class Unit:
         return sum(len(part.events) for part in self.streams)
 
 
-@dataclass(frozen=True, slots=True)
-class Lease:
+class Lease(Struct, frozen=True):
     """Time-limited ownership of a conversation's running slot, on the store's clock (ms since the epoch)."""
 
     stream_id: str
@@ -81,8 +76,7 @@ class Lease:
     expires_at_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(Struct, frozen=True):
     """A stream's last event, and the fencing token claimed last (0: never) with its lease (None: free)."""
 
     stream_id: str
@@ -92,8 +86,7 @@ class Head:
     lease: Lease | None = None
 
 
-@frozen
-class Position:
+class Position(Struct, frozen=True):
     """Where an event stands."""
 
     stream_id: str
@@ -103,16 +96,14 @@ class Position:
     hash: bytes
 
 
-@frozen
-class Receipt:
+class Receipt(Struct, frozen=True):
     """A unit that is durable: the position of each event in append order. ``duplicate``: it was there already."""
 
     positions: tuple[Position, ...]
     duplicate: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(Struct, frozen=True):
     """A unit that recorded nothing, and why (a ConflictError, InputError or StoreError to raise)."""
 
     error: CounterfoilError
@@ -121,16 +112,14 @@ class Refusal:
 Outcome = Receipt | Refusal
 
 
-@dataclass(frozen=True, slots=True)
-class Claimed:
+class Claimed(Struct, frozen=True):
     """A lease won, with the receipt of the unit that was recorded in the same transaction."""
 
     lease: Lease
     receipt: Receipt | None = None
 
 
-@frozen
-class StoredEvent:
+class StoredEvent(Struct, frozen=True):
     """An event as stored: the index columns (copies), the exact header bytes, its hash and its sealed records.
 
     ``content[i]`` is part i, None where the record is gone; the tuple ends at the last record present, so readers
@@ -149,8 +138,7 @@ class StoredEvent:
     content: tuple[bytes | None, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class StoredStream:
+class StoredStream(Struct, frozen=True):
     """A stream as stored: columns (copies), the exact genesis text and the head row."""
 
     stream_id: str
@@ -160,8 +148,7 @@ class StoredStream:
     head: Head
 
 
-@dataclass(frozen=True, slots=True)
-class FeedPage:
+class FeedPage(Struct, frozen=True):
     """A stretch of the feed over all streams, in an order that loses nothing.
 
     ``cursor`` resumes after the last event; ``caught_up`` says that nothing more was visible; ``lag`` is a notice
@@ -174,8 +161,7 @@ class FeedPage:
     lag: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
+class Checkpoint(Struct, frozen=True):
     """A projection's saved state as a sealed record (FORMAT 6): an acceleration, never the record."""
 
     stream_id: str
@@ -186,8 +172,7 @@ class Checkpoint:
     record: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Stray:
+class Stray(Struct, frozen=True):
     """A stored row that belongs to no stream or event: found by verify, named by table and what it is."""
 
     table: str
@@ -196,8 +181,7 @@ class Stray:
     sequence: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Capabilities:
+class Capabilities(Struct, frozen=True):
     """What an adapter can keep, as data."""
 
     durable: bool

@@ -13,9 +13,10 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct, field
 
 import counterfoil
 from counterfoil.errors import CounterfoilError
@@ -30,8 +31,7 @@ SIZE: Final = 40_000
 _CALL = re.compile(rf"^\d+\s+({'|'.join(CALLS)})\(")
 
 
-@dataclass(slots=True)
-class ArtifactFaults:
+class ArtifactFaults(Struct):
     """What was tried, and what was found wrong."""
 
     points: int = 0

@@ -33,10 +33,12 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, Self, TypeVar, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from counterfoil.effects.registry import own_tools
 from counterfoil.errors import RunWaiting
@@ -69,8 +71,7 @@ class Crash(BaseException):
     """The process died here. Everything the dead worker still tries raises it again, so nothing can catch it."""
 
 
-@dataclass(frozen=True, slots=True)
-class CrashPoint:
+class CrashPoint(Struct, frozen=True):
     """Where a worker dies: before or after its ``number``-th request (counted from 1); ``what`` names the request."""
 
     number: int
@@ -275,8 +276,7 @@ class Scenario(ABC):
         """Assert what must be true outside and in the ledger after recovery, wherever the worker died."""
 
 
-@dataclass(frozen=True, slots=True)
-class Matrix:
+class Matrix(Struct, frozen=True):
     """The points that were tried; each passed, since the first that does not raises."""
 
     points: tuple[CrashPoint, ...]

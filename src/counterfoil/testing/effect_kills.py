@@ -13,10 +13,11 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct, field
 
 import counterfoil
 from counterfoil.client.ledger import Ledger
@@ -52,8 +53,7 @@ CALM_S: Final = 600.0
 """What is still not at its end after so many calm seconds is lost."""
 
 
-@dataclass(slots=True)
-class Effects:
+class Effects(Struct):
     """What happened, and what is wrong."""
 
     count: int = 0

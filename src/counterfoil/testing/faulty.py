@@ -7,8 +7,9 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 from typing import TypeVar
+
+from msgspec import Struct, field
 
 from counterfoil.abc.time import Clock
 from counterfoil.errors import AppendTimeout, CounterfoilError, StoreError, StoreIO
@@ -46,38 +47,33 @@ def _lost_answer() -> StoreError:
     return AppendTimeout("an answer lost by the test; the call itself went through")
 
 
-@dataclass(frozen=True, slots=True)
-class Fail:
+class Fail(Struct, frozen=True):
     """The call fails and nothing is persisted."""
 
     error: Callable[[], CounterfoilError] = _io_error
 
 
-@dataclass(frozen=True, slots=True)
-class FailAfter:
+class FailAfter(Struct, frozen=True):
     """The call goes through, is persisted, and then fails: the answer is lost."""
 
     error: Callable[[], CounterfoilError] = _lost_answer
 
 
-@dataclass(frozen=True, slots=True)
-class Refuse:
+class Refuse(Struct, frozen=True):
     """An append whose units are refused with this error: the one numbered ``unit``, from 0, or all of them."""
 
     error: Callable[[], CounterfoilError]
     unit: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Delay:
+class Delay(Struct, frozen=True):
     """The call goes through after this many seconds on ``clock``."""
 
     clock: Clock
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class Hold:
+class Hold(Struct, frozen=True):
     """The call goes through when ``gate`` opens; ``reached`` tells the test that the call is waiting."""
 
     gate: threading.Event = field(default_factory=threading.Event)

@@ -14,8 +14,9 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from counterfoil.adapters.sqlite import open_sqlite
 from counterfoil.store.aio import AsyncAppender
@@ -37,8 +38,7 @@ Try = tuple[tuple[int, str], ...]
 """One unit: the stream's number and the event id, for each of its streams."""
 
 
-@dataclass(slots=True)
-class Tally:
+class Tally(Struct):
     """What has happened so far."""
 
     kills: int = 0
@@ -48,8 +48,7 @@ class Tally:
     problems: list[str] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class _Writer:
+class _Writer(Struct):
     pid: int
     journal: Path
     dies_at: float

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from dataclasses import dataclass
 from typing import Any, Final, Literal
+
+from msgspec import Struct
 
 from counterfoil.effects.doubt import Absent, CannotTell, Found
 from counterfoil.errors import NotDone, Rejected
@@ -24,8 +25,7 @@ PATIENCE_S: Final = 30.0
 """Real seconds after which a slow answer that nobody lets go comes by itself, so that a test cannot hang."""
 
 
-@dataclass(frozen=True, slots=True)
-class Booking:
+class Booking(Struct, frozen=True):
     """One thing that really happened outside."""
 
     number: int

@@ -18,11 +18,13 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import count, islice
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct, field
+from msgspec.structs import asdict
 
 import counterfoil
 from counterfoil.client.backup import backup_ledger
@@ -49,8 +51,7 @@ def _quiet(line: str) -> None:
     """Say nothing."""
 
 
-@dataclass(slots=True)
-class Outcome:
+class Outcome(Struct):
     """What the drill came to. ``wrong`` is empty when the book agrees and the ledger verifies."""
 
     orders: int
@@ -63,7 +64,7 @@ class Outcome:
 
     def to_json(self) -> dict[str, Any]:
         """As plain values."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        return asdict(self)
 
 
 def drill(directory: Path, orders: int = ORDERS, seed: int = 0, say: Say = _quiet) -> Outcome:

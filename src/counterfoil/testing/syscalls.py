@@ -19,9 +19,10 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct, field
 
 from counterfoil.adapters.sqlite import DATABASE_NAME, open_sqlite
 from counterfoil.errors import CounterfoilError
@@ -41,8 +42,7 @@ UNITS: Final = 2
 _CALL = re.compile(rf"^\d+\s+({'|'.join(CALLS)})\(")
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
+class Point(Struct, frozen=True):
     """The ``when``-th call of this name on the ledger's files, and what befalls it."""
 
     call: str
@@ -53,8 +53,7 @@ class Point:
         return f"{self.fault} at {self.call} {self.when}"
 
 
-@dataclass(slots=True)
-class Faults:
+class Faults(Struct):
     """What was tried, and what was found wrong."""
 
     points: int = 0

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import orjson
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from counterfoil.core import shape
 from counterfoil.core.chain import ChainState
@@ -139,16 +139,16 @@ def test_one_changed_byte_of_header_hash_or_record_is_found_at_its_sequence(plac
     new = old[:at] + bytes([old[at] ^ flip]) + old[at + 1 :]
     if isinstance(target, int):
         content = (*row.content[:target], new, *row.content[target + 1 :])
-        changed = dataclasses.replace(row, content=content)
+        changed = structs.replace(row, content=content)
     else:
-        changed = dataclasses.replace(row, **{target: new})
+        changed = structs.replace(row, **{target: new})
     found = faults_of([*ROWS[:place], changed, *ROWS[place + 1 :]])
     assert [fault.sequence for fault in found] == [place + 1]
 
 
 @given(st.permutations(range(COUNT)))
 def test_a_chain_in_any_other_order_has_a_fault(order):
-    rows = [dataclasses.replace(ROWS[place], sequence=number) for number, place in enumerate(order, 1)]
+    rows = [structs.replace(ROWS[place], sequence=number) for number, place in enumerate(order, 1)]
     assert bool(faults_of(rows)) == (list(order) != sorted(order))
 
 
@@ -166,7 +166,7 @@ def test_a_chain_with_events_taken_out_names_every_stretch_that_is_missing(gone)
 @given(st.lists(st.integers(0, COUNT - 1), max_size=12), st.lists(st.integers(1, 12), max_size=12))
 def test_any_rows_at_all_are_checked_to_the_end(places, numbers):
     rows = [
-        dataclasses.replace(ROWS[place], sequence=number)
+        structs.replace(ROWS[place], sequence=number)
         for place, number in zip(places, sorted(numbers), strict=False)
     ]
     faults = faults_of(rows)

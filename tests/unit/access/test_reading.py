@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 import counterfoil
 from counterfoil.access import AccessDecision, Actor, RoleAuthorizer

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import io
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 import counterfoil
 from counterfoil.artifacts import Artifact, keep

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from contextlib import closing, suppress
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 import counterfoil
 from counterfoil.effects.registry import own_tools

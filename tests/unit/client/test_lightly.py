@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from counterfoil.client import lightly
 from counterfoil.errors import ContentUnavailable

@@ -125,7 +125,7 @@ def test_a_damaged_first_event_does_not_hide_the_conversation(ledger):
 
 
 def _with_header(event, header):
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     return replace(event, header=header)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 
 from counterfoil.core.genesis import make_genesis, parse_genesis
@@ -57,7 +55,7 @@ def test_a_member_of_another_form_is_refused_by_name(member, bad):
 
 
 def test_a_genesis_does_not_change():
-    with pytest.raises(dataclasses.FrozenInstanceError):
+    with pytest.raises(AttributeError):
         make_genesis(**MEMBERS).tenant = "other"
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
+from msgspec import structs
 
 from counterfoil.demo.sides import Done, Sides
 
@@ -31,4 +30,4 @@ def test_one_refund_and_one_message_on_both_sides_agree():
 
 @pytest.mark.parametrize("case", DIFFERENCES)
 def test_the_sides_differ_when(case: str):
-    assert not dataclasses.replace(SAME, **DIFFERENCES[case]).agree
+    assert not structs.replace(SAME, **DIFFERENCES[case]).agree

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import enum
 from contextlib import suppress
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from counterfoil.client.ledger import Ledger
 from counterfoil.effects import by_key, by_repeating, by_review, effect

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from counterfoil.client.ledger import Ledger
 from counterfoil.effects import by_key, by_lookup, effect

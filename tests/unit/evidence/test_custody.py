@@ -80,7 +80,7 @@ def test_an_imported_stream_that_lost_its_end_is_named(world, foreign):
     imported(world, foreign)
     events = world.events(foreign)
     state = world.store._state.streams[foreign.stream_id]
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     del events[2:]
     state.head = replace(state.head, sequence=2, hash=events[-1].hash)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from counterfoil.core.event import Part, event_hash, read_header
 from counterfoil.evidence.raw import raw_events

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from counterfoil.adapters.memory import MemoryKeyStore, MemoryStore
 from counterfoil.core.catalogue import Registry

@@ -1,8 +1,7 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from counterfoil.errors import ConfigInvalid, NotPermitted, TurnNotFound
 from counterfoil.journal import (

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from counterfoil.core.turn import TURN_ROOT
 from counterfoil.errors import InvalidForm

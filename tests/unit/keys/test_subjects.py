@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hmac
 import threading
-from dataclasses import replace
 
 import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from msgspec.structs import replace
 
 from counterfoil.errors import ContentDamaged, InvalidForm
 from counterfoil.keys.environment import EnvironmentKeyProvider

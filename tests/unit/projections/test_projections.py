@@ -6,6 +6,7 @@ import logging
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from counterfoil.client import projector
 from counterfoil.errors import InvalidForm, ProjectionStopped, StreamNotFound
@@ -199,7 +200,7 @@ def spoil(ledger, **changed):
     stream_id = ledger.stream_of("c")
     found = ledger.store.checkpoint(stream_id, "notes", 1)
     ledger.store._state.checkpoints[stream_id, "notes", 1] = {
-        changed.get("up_to_sequence", found.up_to_sequence): replace(found, **changed)
+        changed.get("up_to_sequence", found.up_to_sequence): structs.replace(found, **changed)
     }
 
 
@@ -421,7 +422,7 @@ def test_a_damaged_place_in_the_feed_is_begun_anew(world):
     home = ledger.streams.id_of("config")
     (saved,) = ledger.store._state.checkpoints[home, "total", 1].items()
     ledger.store._state.checkpoints[home, "total", 1] = {
-        saved[0]: replace(saved[1], record=b"\x01" + b"x" * 80)
+        saved[0]: structs.replace(saved[1], record=b"\x01" + b"x" * 80)
     }
     view = ledger.projection("total")
     assert (view.state, [one.cause for one in view.refused]) == (1, ["damaged"])

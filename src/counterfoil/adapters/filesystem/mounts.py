@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import subprocess
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 MOUNTINFO = Path("/proc/self/mountinfo")
 
@@ -57,8 +58,7 @@ _ESCAPE = re.compile(r"\\([0-7]{3})")
 _BSD_LINE = re.compile(r"^.* on (?P<point>/.*) \((?P<type>[^,)]+)")
 
 
-@dataclass(frozen=True, slots=True)
-class Mount:
+class Mount(Struct, frozen=True):
     """One line of the mount table."""
 
     point: str

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from counterfoil.adapters.memory.state import State, Stream
 from counterfoil.adapters.memory.tables import apply, check_change, check_guard, check_guards, resolver
@@ -32,8 +34,7 @@ from counterfoil.store.unit import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """A unit that passed every check, and the store's clock when it did."""
 
     unit: Unit

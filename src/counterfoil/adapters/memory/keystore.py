@@ -5,14 +5,14 @@ from __future__ import annotations
 import secrets
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from counterfoil.abc.keys import KeyRow, SubjectRow
 from counterfoil.errors import EpochMoved, InternalError, StoreClosed
 
 
-@dataclass(slots=True)
-class _Rows:
+class _Rows(Struct):
     """All rows of a key store; links carry rising positions."""
 
     keys: dict[str, KeyRow] = field(default_factory=dict)

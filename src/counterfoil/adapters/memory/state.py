@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from counterfoil.adapters.memory.tables import Table, check_key, select, table_of
 from counterfoil.errors import InvalidForm, StoreClosed
@@ -12,8 +14,7 @@ from counterfoil.store.rows import Key, Row
 from counterfoil.store.unit import Checkpoint, FeedPage, Head, StoredEvent, StoredStream, Stray
 
 
-@dataclass(slots=True)
-class Stream:
+class Stream(Struct):
     """One stream: its genesis with the columns made from it, its events in order, their places by event id."""
 
     columns: StoredStream
@@ -26,8 +27,7 @@ class Stream:
         return Stream(self.columns, self.head, list(self.events), dict(self.places))
 
 
-@dataclass(slots=True)
-class State:
+class State(Struct):
     """Everything a ledger holds. ``feed`` is every event of every stream in the order of recording."""
 
     tables: dict[str, Table]

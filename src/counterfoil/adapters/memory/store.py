@@ -6,7 +6,8 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from counterfoil.abc.time import Clock
 from counterfoil.adapters.memory import tables as rows_

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from counterfoil.errors import GuardFailed, InvalidUnit
 from counterfoil.store.rows import (
@@ -37,8 +38,7 @@ Resolve = Callable[[CellSource], Cell]
 _PYTHON_TYPES: Mapping[ColumnType, type] = {"text": str, "integer": int, "blob": bytes}
 
 
-@dataclass(slots=True)
-class Table:
+class Table(Struct):
     """One declared table and its rows by key. Rows are replaced, never changed in place, so a copy is a view."""
 
     spec: TableSpec

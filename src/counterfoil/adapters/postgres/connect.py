@@ -6,10 +6,10 @@ import contextlib
 import math
 import time
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Final, TypeVar
 
 import psycopg
+from msgspec import Struct
 from psycopg.conninfo import conninfo_to_dict
 
 from counterfoil.adapters.postgres.arrays import register_arrays
@@ -29,8 +29,7 @@ T = TypeVar("T")
 Params = Sequence[Any] | Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Patience:
+class Patience(Struct, frozen=True):
     """How long to wait: ``wait_s`` for a whole call with all its tries, ``answer_s`` for one answer of the server."""
 
     wait_s: float = WAIT_S

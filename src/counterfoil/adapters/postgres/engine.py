@@ -11,10 +11,11 @@ import math
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeVar
 
 import psycopg
+from msgspec import Struct
+from msgspec.structs import replace
 
 from counterfoil.adapters.postgres.checks import check, check_duplicate
 from counterfoil.adapters.postgres.clock import DatabaseClock
@@ -59,8 +60,7 @@ class Doubt(Exception):
         self.answer = answer
 
 
-@dataclass(slots=True)
-class _Try:
+class _Try(Struct):
     """One try of a transaction; ``sent`` once its commit may have reached the server, with the answer it would give."""
 
     sent: bool = False

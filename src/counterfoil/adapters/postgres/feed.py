@@ -8,8 +8,9 @@ nothing can appear there any more (DESIGN 4).
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from counterfoil.core.ids import ulid_decode
 from counterfoil.core.limits import SEQUENCE_MAX
@@ -35,8 +36,7 @@ _SEQ_BITS: Final = SEQUENCE_MAX.bit_length()
 _STREAM_BITS: Final = 128
 
 
-@dataclass(frozen=True, slots=True)
-class Cursor:
+class Cursor(Struct, frozen=True):
     """The last event seen."""
 
     xact: int = -1

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from counterfoil.store.rows import Key, Row
 from counterfoil.store.unit import Head, Lease
@@ -14,8 +15,7 @@ CONTENDED_APPENDS: Final = 16
 """After a conflict so many appends to the stream take the head's row lock before the quick way is tried again."""
 
 
-@dataclass(slots=True)
-class HeadState:
+class HeadState(Struct):
     """One stream's head and lease inside a transaction; ``genesis`` is its stored text, ``fresh`` if it is new here.
 
     ``leased_anew`` once token or lease have changed: only some roles may do that (``adapters.postgres.roles``).
@@ -43,8 +43,7 @@ class HeadState:
         return Head(self.stream_id, self.seq, self.hash, self.token, self.lease())
 
 
-@dataclass(slots=True)
-class KnownHead:
+class KnownHead(Struct):
     """Where this handle last saw a stream end: good for a try, since the statement compares it with the head row."""
 
     seq: int

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
+
+from msgspec import Struct
 
 from counterfoil.errors import ConfigInvalid
 
@@ -29,8 +30,7 @@ _NUMBERS: Final = {"wait_s": WAIT_S, "answer_s": ANSWER_S, "connections": float(
 _OURS: Final = ("schema", "kek", "replicas", *_NUMBERS)
 
 
-@dataclass(frozen=True, slots=True)
-class PostgresPlace:
+class PostgresPlace(Struct, frozen=True):
     """An address taken apart. ``conninfo`` is what libpq is given; ``shown`` is safe to print: it has no password.
 
     ``kek`` names a directory of key-encryption keys on this machine, or is None. ``wait_s``, ``answer_s`` (seconds)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from counterfoil.adapters.memory.appending import check_unit
 from counterfoil.adapters.memory.state import State
@@ -17,8 +18,7 @@ EVENT_OVERHEAD_BYTES: Final = 400
 """Counted for each event beside its header and records: index entries, rows."""
 
 
-@dataclass(slots=True)
-class Job:
+class Job(Struct):
     """A unit ready for the writer; ``refusal`` is set when it contradicts itself and nothing else is.
 
     ``keys`` names the rows that its guards and changes look at, ``held`` those that only have to stay absent, and

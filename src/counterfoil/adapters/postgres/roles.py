@@ -6,10 +6,10 @@ They are group roles without a login. A login is made a member of one, and admit
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import psycopg
+from msgspec import Struct
 
 from counterfoil.adapters.postgres.connect import (
     BoundedConnection,
@@ -79,8 +79,7 @@ _GRANTS: Final[Mapping[str, tuple[str, ...]]] = {
 _ROW_GRANTS: Final = {READ: "SELECT", APPEND: "INSERT, UPDATE, DELETE"}
 
 
-@dataclass(frozen=True, slots=True)
-class Role:
+class Role(Struct, frozen=True):
     """One role: its name in the database, and what it may do in words."""
 
     name: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from counterfoil.core.event import Prepared, same_event, splice
 from counterfoil.core.forms import time_text
@@ -14,8 +15,7 @@ from counterfoil.store.unit import Position, Receipt, StreamAppend
 HASH_HEX: Final = 64
 
 
-@dataclass(slots=True)
-class Recorded:
+class Recorded(Struct):
     """An event that a stream already holds, as the duplicate check sees it."""
 
     event_id: str

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from counterfoil.errors import InvalidUnit
 from counterfoil.store.rows import Cell, Column, Key, TableSpec
@@ -19,8 +20,7 @@ def listed(names: Sequence[str]) -> str:
     return ", ".join(map(quote, names))
 
 
-@dataclass(frozen=True, slots=True)
-class Dialect:
+class Dialect(Struct, frozen=True):
     """How an engine says it: the place of a parameter for a column, and rising and falling order, empty cells first.
 
     ``limit`` is the place of the page's length, which is ``limit_max`` at most.

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from counterfoil.store.unit import Stray
 
 
-@dataclass(frozen=True, slots=True)
-class StrayKind:
+class StrayKind(Struct, frozen=True):
     """One way of not belonging. ``sql`` takes a limit and yields (what it names, stream id, sequence)."""
 
     table: str

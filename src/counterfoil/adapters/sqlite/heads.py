@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from counterfoil.adapters.sqlite.connect import fetch
 from counterfoil.adapters.sqlite.runs import LAST_RUN
@@ -34,8 +35,7 @@ LAST_POSITION: Final = f"""
                coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE name = '{POSITION_FLOOR}'), 0))"""
 
 
-@dataclass(slots=True)
-class HeadState:
+class HeadState(Struct):
     """One stream's head, lease and internal number; ``genesis`` is its stored text."""
 
     stream_id: str

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from counterfoil.adapters.sqlite.connect import close_quietly, connect
 from counterfoil.adapters.sqlite.faults import translated
@@ -29,8 +30,7 @@ from counterfoil.errors import LedgerNotFound, SchemaTooNew, SchemaUnknown
 from counterfoil.store.takeover import Takeover
 
 
-@dataclass(frozen=True, slots=True)
-class Migration:
+class Migration(Struct, frozen=True):
     """One step: takes the database from the schema before ``number`` to ``number``."""
 
     number: int

@@ -7,9 +7,10 @@ hashes and binds (DESIGN 4).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Final
+
+from msgspec import Struct
 
 from counterfoil.adapters.sqlite.bulk import Bulk
 from counterfoil.adapters.sqlite.tables import PYTHON_TYPES, RowTable, RowTables
@@ -40,8 +41,7 @@ EVENT_OVERHEAD_BYTES: Final = 400
 _NO_IDS: Final[frozenset[str]] = frozenset()
 
 
-@dataclass(slots=True)
-class RowStep:
+class RowStep(Struct):
     """One row change as statement and parameters; ``late`` are the places where the writer must fill something in."""
 
     sql: str | Bulk
@@ -49,16 +49,14 @@ class RowStep:
     late: tuple[int, ...] = ()
 
 
-@dataclass(slots=True)
-class GuardStep:
+class GuardStep(Struct):
     """One guard with the statement that fetches its row."""
 
     guard: Guard
     table: RowTable
 
 
-@dataclass(slots=True)
-class Job:
+class Job(Struct):
     """A unit ready for the writer; ``refusal`` is set when it contradicts itself and nothing else is.
 
     ``plain``: it asks for no check but that its streams are there.
@@ -193,8 +191,7 @@ def _patch_step(
 # ---- cells: what depends on their types is checked once for each combination, the values every time ---------------
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(Struct, frozen=True):
     """Where a row change of these types holds text, integers, and cells that only the writer can fill in."""
 
     texts: tuple[int, ...]

@@ -11,9 +11,10 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from counterfoil.adapters.filesystem.place import writable
 from counterfoil.adapters.sqlite.connect import close_quietly, connect, prepare_reader
@@ -25,8 +26,7 @@ LOOK_S: Final = 0.002
 """How often a fork looks whether the last reader has come back."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stillness:
+class Stillness(Struct, frozen=True):
     """What the file looked like when it was opened as immutable."""
 
     path: Path

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from counterfoil.cli.render.building import Build
 from counterfoil.cli.render.cells import number, text
@@ -21,8 +22,7 @@ SHOWN_HEX: Final = 12
 """Of an object's name: enough for `counterfoil artifacts get`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(Struct, frozen=True):
     """An artifact with what its event says of it; ``state`` is that of this content, or of the bytes if they were checked."""
 
     row: Row

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from counterfoil.cli.render.line import Style
 from counterfoil.cli.render.model import AnyRow, Note, Row
@@ -16,8 +17,7 @@ if TYPE_CHECKING:
     from counterfoil.cli.render.step_rows import StepBuild
 
 
-@dataclass(slots=True)
-class Build:
+class Build(Struct):
     """What the handlers of :mod:`.timeline` share."""
 
     now_ms: int

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from counterfoil.cli.render.building import Build
 from counterfoil.cli.render.content import Content, name_of
@@ -40,8 +41,7 @@ _SOURCES: Final[Mapping[str, str]] = {
 }
 
 
-@dataclass(slots=True)
-class EffectBuild:
+class EffectBuild(Struct):
     """An effect, its pair, and what is known of its doubt so far."""
 
     pair: Pair

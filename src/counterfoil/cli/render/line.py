@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Literal
+
+from msgspec import Struct
 
 Style = Literal["plain", "strong", "quiet", "doubt", "doubt_bar", "failure", "good", "wait", "stub"]
 """What a stretch of text means. ``doubt`` is amber and means one thing: a person is needed."""
@@ -26,8 +27,7 @@ SGR: Final[dict[Style, str]] = {
 """How a style looks on a terminal with colour (ECMA-48 SGR). Without colour every line reads the same."""
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Struct, frozen=True):
     """A stretch of text in one style. The text holds no control characters: it went through ``marks``."""
 
     text: str

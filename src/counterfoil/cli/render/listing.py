@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from counterfoil.cli.render.cells import number, text
 from counterfoil.cli.render.content import LOOKS
@@ -33,8 +34,7 @@ EMPTY: Final[Mapping[str, tuple[str, str]]] = {
 """What an empty list says, and the command that fills it or shows more."""
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(Struct, frozen=True):
     """A conversation with what its line says beside it."""
 
     info: ConversationInfo

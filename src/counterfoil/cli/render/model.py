@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Literal
+
+from msgspec import Struct, field
 
 from counterfoil.cli.render.line import Span, Style
 
 Outcome = Literal["quiet", "good", "failure", "doubt", "wait"]
 
 
-@dataclass(slots=True)
-class Row:
+class Row(Struct):
     """Where a row stands: its first and last sequence, and their times."""
 
     sequence: int
@@ -31,7 +31,6 @@ class Row:
         self.ended_ms = self.ended_ms or self.time_ms
 
 
-@dataclass(slots=True)
 class Note(Row):
     """A row of one line: glyph, title and what belongs to it; ``below`` holds lines that must not be overlooked.
 
@@ -54,8 +53,7 @@ class Note(Row):
     boundary: bool = False
 
 
-@dataclass(slots=True)
-class Stub:
+class Stub(Struct):
     """The intention: what was about to be done, under which key, and what happens in doubt."""
 
     tool: str
@@ -66,8 +64,7 @@ class Stub:
     attempt: int = 1
 
 
-@dataclass(slots=True)
-class Cheque:
+class Cheque(Struct):
     """The observation: how it ended, what the provider said, and how a doubt was ended."""
 
     sequence: int
@@ -79,8 +76,7 @@ class Cheque:
     facts: list[tuple[str, Span]] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class Doubt:
+class Doubt(Struct):
     """The missing half: how long, what is known, who or what decides, and the commands that lead out."""
 
     word: str
@@ -91,7 +87,6 @@ class Doubt:
     commands: list[str] = field(default_factory=list)
 
 
-@dataclass(slots=True)
 class Pair(Row):
     """An effect. Exactly one of ``cheque``, ``doubt`` and ``under_way`` says what is on the right."""
 
@@ -117,7 +112,6 @@ class Pair(Row):
         )
 
 
-@dataclass(slots=True)
 class Fold(Row):
     """Rows that followed one another and ended alike."""
 
@@ -125,7 +119,6 @@ class Fold(Row):
     count: int = 0
 
 
-@dataclass(slots=True)
 class Gap(Row):
     """Time in which nothing was recorded: idle, or a wait that says for what."""
 
@@ -136,8 +129,7 @@ class Gap(Row):
 AnyRow = Note | Pair | Fold | Gap
 
 
-@dataclass(slots=True)
-class Timeline:
+class Timeline(Struct):
     """The rows of a stretch of events, in the order of their first events."""
 
     rows: list[AnyRow] = field(default_factory=list)

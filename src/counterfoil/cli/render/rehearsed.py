@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
+
+from msgspec.structs import asdict
 
 from counterfoil.cli.render.line import Line, Span, wrap
 from counterfoil.cli.render.marks import marked
@@ -135,7 +136,7 @@ def difference_json(found: RunDifference, *, whole: bool = True) -> dict[str, An
 
 
 def _fact(fact: Fact | None) -> dict[str, Any] | None:
-    return None if fact is None else dataclasses.asdict(fact)
+    return None if fact is None else asdict(fact)
 
 
 def rehearsal_json(done: Rehearsal) -> dict[str, Any]:
@@ -147,6 +148,6 @@ def rehearsal_json(done: Rehearsal) -> dict[str, Any]:
         "agent": done.agent,
         "terminal": done.terminal,
         "error_class": done.error_class,
-        "counts": dataclasses.asdict(done.counts),
+        "counts": asdict(done.counts),
         "difference": None if done.difference is None else difference_json(done.difference, whole=False),
     }

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+from msgspec import Struct, field
 
 from counterfoil.cli.render.building import Build
 from counterfoil.cli.render.content import Content, name_of
@@ -20,8 +21,7 @@ from counterfoil.flow.event import Event
 _UNKNOWN: Final = "a step without a name"
 
 
-@dataclass(slots=True)
-class StepBuild:
+class StepBuild(Struct):
     """A step and its row."""
 
     row: Note

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, Literal
+
+from msgspec import Struct
 
 from counterfoil.cli.render.line import Line, Span, cut
 
 GAP: Final = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(Struct, frozen=True):
     """A column: ``yields`` says how early it is left out in a narrow terminal (0: never); ``shrinks`` may be cut."""
 
     title: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 import click
+from msgspec.structs import asdict
 
 from counterfoil.cli.commanding import ledger_option
 from counterfoil.cli.exits import Exit
@@ -59,7 +60,7 @@ def command(
             attempt=attempt,
         )
         if face.as_json:
-            face.give({name: getattr(heard, name) for name in heard.__slots__})
+            face.give(asdict(heard))
         else:
             face.say(heard_lines(heard, ledger_option(face)))
     return Exit.UNDECIDED if heard.state in OPEN else Exit.DONE

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import click
+import msgspec
 
 from counterfoil.cli import apps
 from counterfoil.cli.exits import Exit
@@ -31,7 +30,7 @@ def command(face: Face, run_id: str, app: str | None) -> int:
         declare_all(ledger)
         done = ledger.replay(run_id)
     if face.as_json:
-        face.give({"same": done.same, **dataclasses.asdict(done)})
+        face.give({"same": done.same, **msgspec.to_builtins(done)})
     else:
         face.say(replay_lines(done, face.columns))
     return Exit.DONE if done.same else Exit.CONFLICT

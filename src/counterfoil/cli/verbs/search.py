@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec.structs import asdict
 
 from counterfoil.cli.commanding import ledger_option, word
 from counterfoil.cli.exits import Exit

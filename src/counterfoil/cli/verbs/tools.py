@@ -72,5 +72,5 @@ def _json(tool: Tool[..., Any]) -> dict[str, Any]:
 
 def _retry(policy: Any) -> dict[str, Any]:
     kinds = policy.on if isinstance(policy.on, tuple) else (policy.on,)
-    told = {name: getattr(policy, name) for name in policy.__slots__ if name != "on"}
+    told = {name: getattr(policy, name) for name in policy.__struct_fields__ if name != "on"}
     return {**told, "on": [kind.__name__ for kind in kinds]}

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import click
+from msgspec.structs import asdict
 
 from counterfoil.cli.apps import APP_HELP, load
 from counterfoil.cli.commanding import ledger_option
@@ -90,11 +91,11 @@ def _json(happened: Happening) -> dict[str, Any]:
     if isinstance(happened, ChildReport):
         return {"child": child_report_json(happened)}
     if isinstance(happened, Lapsed):
-        return {"approval": {name: getattr(happened, name) for name in happened.__slots__}}
+        return {"approval": asdict(happened)}
     if isinstance(happened, TurnKept):
-        return {"turn": {name: getattr(happened, name) for name in happened.__slots__}}
+        return {"turn": asdict(happened)}
     if isinstance(happened, Fired):
-        return {"schedule": {name: getattr(happened, name) for name in happened.__slots__}}
+        return {"schedule": asdict(happened)}
     if isinstance(happened, Started):
         return {"input": dict(_started(happened))}
     return {"run": dict(_entry(happened))}

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import assert_never
+
+from msgspec import Struct, field
 
 from counterfoil.runtime.budgets.limits import Limit
 
 
-@dataclass(frozen=True, slots=True)
-class Spent:
+class Spent(Struct, frozen=True):
     """What was used: every response counted once, money by currency (``""``: none was named), time in ms."""
 
     tokens: int = 0
@@ -27,8 +27,7 @@ class Spent:
         return Spent(self.tokens + other.tokens, self.calls + other.calls, self.wall_ms, money)
 
 
-@dataclass(frozen=True, slots=True)
-class Over:
+class Over(Struct, frozen=True):
     """A limit that is used up; ``spent`` None: money was spent in ``foreign`` currencies, which have no sum with it."""
 
     limit: Limit

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
 from decimal import Decimal
 from typing import Any, Final, Literal, get_args
+
+from msgspec import Struct
 
 from counterfoil.core.forms import is_decimal, is_label
 from counterfoil.errors import InvalidForm
@@ -20,8 +21,7 @@ WALL_S_MAX: Final = 10**12
 """Longer than any run; its milliseconds are still exact in every reader's numbers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Budget:
+class Budget(Struct, frozen=True):
     """What one run may use; what is left out is not limited.
 
     ``tokens`` are those a provider counts in and out, ``calls`` the requests sent to providers, failed ones too,
@@ -40,8 +40,7 @@ class Budget:
     wall_s: float | int | Decimal | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
+class Limit(Struct, frozen=True):
     """One limit in its exact form; ``wall`` is in seconds, ``currency`` is there for money alone."""
 
     kind: BudgetKind
@@ -89,7 +88,7 @@ def merged(first: Iterable[Limit], then: Iterable[Limit]) -> tuple[Limit, ...]:
 
 
 def _of_mapping(given: object) -> Budget:
-    names = {item.name for item in fields(Budget)}
+    names = set(Budget.__struct_fields__)
     if not isinstance(given, Mapping) or not names.issuperset(given):
         raise InvalidForm(
             f"a budget is a Budget or a mapping with some of {', '.join(sorted(names))}", argument="budget"

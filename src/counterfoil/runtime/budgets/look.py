@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, get_args
+
+from msgspec import Struct
 
 from counterfoil.flow.event import Event
 from counterfoil.flow.requests import Events, Flow, Read, Rows
@@ -19,8 +20,7 @@ from counterfoil.store.rows import Row
 _READ: Final = COUNTED_TYPES | BEGINNINGS | ENDINGS | {"provider.requested"}
 
 
-@dataclass(frozen=True, slots=True)
-class BudgetStanding:
+class BudgetStanding(Struct, frozen=True):
     """One budget of a run: ``limit`` and ``spent`` as decimal text, ``wall`` in seconds, ``exceeded``: it stopped the run.
 
     ``spent`` None: money was spent in other currencies, which have no sum with the budget's.

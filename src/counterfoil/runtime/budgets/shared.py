@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from counterfoil.flow.context import RunScope
 from counterfoil.flow.event import Event
@@ -20,8 +21,7 @@ PAGE_ROWS = 200
 USED_TYPES = COUNTED_TYPES | {"provider.requested"}
 
 
-@dataclass(frozen=True, slots=True)
-class Account:
+class Account(Struct, frozen=True):
     """A run above whose budget a child draws on too: its limits, but for time, which it keeps itself."""
 
     stream_id: str

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Final, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from counterfoil.flow.event import Event
 from counterfoil.runtime.budgets.limits import BudgetKind, Limit, merged
@@ -14,8 +16,7 @@ BEGINNINGS: Final = frozenset({"run.started", "run.claimed", "run.resumed"})
 ENDINGS: Final = frozenset({"run.suspended", "run.finished"})
 
 
-@dataclass(frozen=True, slots=True)
-class Worked:
+class Worked(Struct, frozen=True):
     """How long a worker was at a run, by the store's clock, in milliseconds.
 
     From ``run.started`` or a claim up to the suspension or the end. Of a worker that vanished the time counts up to

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from counterfoil.core.event import Draft
 from counterfoil.flow.event import Event
@@ -24,8 +26,7 @@ KIN_MAX: Final = 200
 """Children whose fate is decided in the append that ends a run; those beyond it are found by recovery."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunEnd:
+class RunEnd(Struct, frozen=True):
     """A run that ends: where, how, by which event, in whose name, and with what output or error (in content form)."""
 
     stream_id: str
@@ -44,8 +45,7 @@ class RunEnd:
         return {name: value for name, value in told.items() if value is not None}
 
 
-@dataclass(frozen=True, slots=True)
-class Kin:
+class Kin(Struct, frozen=True):
     """What goes with a run's end: drafts in its own conversation, entries in others, and guards."""
 
     drafts: tuple[Draft, ...] = ()

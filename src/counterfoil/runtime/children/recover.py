@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import Final, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from counterfoil.abc import ChildHost
 from counterfoil.errors import CounterfoilError, StoreError
@@ -29,8 +31,7 @@ RECOVERY: Final[Mapping[str, str]] = {"type": "worker", "id": "recovery"}
 Done = Literal["stopped", "lost", "settled", "left", "asked"]
 
 
-@dataclass(frozen=True, slots=True)
-class ChildReport:
+class ChildReport(Struct, frozen=True):
     """What recovery did for one child: ``stopped``, ``lost``, ``settled``, ``left``, or ``asked`` (it is told, and ends itself).
 
     ``failed``: ``why`` says what kept it.

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any, TypedDict, Unpack
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from counterfoil.abc import ChildHost, ChildLink
 from counterfoil.core import canonical
@@ -31,8 +33,7 @@ from counterfoil.runtime.spec import RunSpec, check_text
 from counterfoil.store.rows import Row
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """What ``run.spawn`` was given, checked and encoded once; ``message`` and ``configuration`` are in their JSON form."""
 
     agent: str
@@ -53,8 +54,7 @@ class Wanted:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Nursery:
+class Nursery(Struct, frozen=True):
     """What a run spawns children with: who carries them out, and how deep they may lie."""
 
     host: ChildHost

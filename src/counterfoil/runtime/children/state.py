@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, cast
+
+from msgspec import Struct
 
 from counterfoil.abc import ChildLink
 from counterfoil.errors import AccessError, NotFoundError
@@ -18,8 +19,7 @@ from counterfoil.store.rows import Row
 from counterfoil.store.unit import Head
 
 
-@dataclass(frozen=True, slots=True)
-class ChildStanding:
+class ChildStanding(Struct, frozen=True):
     """A child as it stands. ``left``: a run of the parent conversation ended and left it running.
 
     ``settled_by`` is ``child`` or ``parent``; ``parent_terminal`` is how the run ended that last decided its fate,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, Literal
+
+from msgspec import Struct
 
 from counterfoil.abc import ChildHost, ChildLink, HostAnswer
 from counterfoil.core.event import Draft
@@ -48,8 +49,7 @@ Stopped = Literal["stopped", "lost", "settled", "asked", "kept"]
 """What came of it; ``asked``: whoever holds the child was told, and ends it at its next call."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stopper:
+class Stopper(Struct, frozen=True):
     """With what children are stopped: their host, the ledger, and who claims a conversation whose worker is gone."""
 
     host: ChildHost

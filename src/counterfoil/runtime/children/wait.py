@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from counterfoil.abc import ChildLink
 from counterfoil.core.values import from_json
@@ -27,8 +28,7 @@ LOOKS_PER_CANCEL: Final = 20
 """Looks at a child between two looks whether the waiting run itself was cancelled."""
 
 
-@dataclass(slots=True)
-class _Patience:
+class _Patience(Struct):
     """How long to wait, and what was tried."""
 
     within_s: float | None

@@ -12,11 +12,12 @@ either is enough, as in cron. What a change of clocks does:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from functools import lru_cache
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from msgspec import Struct
 
 from counterfoil.errors import InvalidForm
 
@@ -37,8 +38,7 @@ _FIELDS: Final = (
 _DAY: Final = timedelta(days=1)
 
 
-@dataclass(frozen=True, slots=True)
-class Calendar:
+class Calendar(Struct, frozen=True):
     """A parsed expression: which values each field may have, and the zone it is meant in."""
 
     expression: str

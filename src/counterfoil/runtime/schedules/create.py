@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from counterfoil.core import canonical
 from counterfoil.core.ids import derived_id
@@ -37,8 +38,7 @@ TRIES_MAX: Final = 64
 _MOVED: Final = (GuardFailed, WrongSequence, StreamExists)
 
 
-@dataclass(frozen=True, slots=True)
-class Schedule:
+class Schedule(Struct, frozen=True):
     """A schedule: where its inputs go, when it is due next, and whether it was there before (``repeated``).
 
     ``state`` is ``active``, ``ended`` (it has no due time left) or ``cancelled``.

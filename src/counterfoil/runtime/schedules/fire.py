@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from itertools import chain, takewhile
 from typing import Any, Final, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from counterfoil.core.event import Draft
 from counterfoil.core.forms import time_text
@@ -40,8 +42,7 @@ SHOWN: Final = (ACTIVE, ENDED, CANCELLED)
 """States of schedules; alarms of runs that sleep are none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fired:
+class Fired(Struct, frozen=True):
     """What became of a schedule whose time had come.
 
     ``fired``: its input was taken in as ``admission_id``; ``refused``: it was on record as refused by the conversation;

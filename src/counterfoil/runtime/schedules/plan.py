@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from counterfoil.runtime.schedules.calendar import parse
 
@@ -12,8 +13,7 @@ Kind = Literal["once", "every", "calendar"]
 Missed = Literal["latest", "all"]
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """The due times of a schedule. ``period_ms`` belongs to ``every``; ``expression`` and ``zone`` to ``calendar``.
 
     ``missed`` says what becomes of due times that pass while nobody fires: ``latest`` fires the last of them and lets

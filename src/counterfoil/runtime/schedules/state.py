@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from counterfoil.core.forms import time_ms
 from counterfoil.runtime.schedules.events import CANCELLED as CANCELLED_TYPE
@@ -20,8 +22,7 @@ ENDED: Final = "ended"
 CANCELLED: Final = "cancelled"
 
 
-@dataclass(frozen=True, slots=True)
-class ScheduleState:
+class ScheduleState(Struct, frozen=True):
     """Where a schedule stands; ``due_ms`` is the next due time, or the last one it had."""
 
     schedule_id: str

@@ -7,8 +7,9 @@ memoised step.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from counterfoil.errors import RunNotFound
 from counterfoil.flow.context import RunScope
@@ -21,8 +22,7 @@ from counterfoil.runtime.slots.state import Mark
 from counterfoil.store.rows import Row
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(Struct, frozen=True):
     """A slot as a run sees it. ``value`` is in its JSON form; ``holds`` False: it was never set, or was cleared."""
 
     version: int

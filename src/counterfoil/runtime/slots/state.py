@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from counterfoil.runtime.slots.events import CLEARED, TYPES
 
@@ -12,8 +13,7 @@ IS_SET: Final = "set"
 IS_CLEARED: Final = "cleared"
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(Struct, frozen=True):
     """Where a slot stands: ``set`` or ``cleared``, by which version, recorded at which sequence."""
 
     slot: str

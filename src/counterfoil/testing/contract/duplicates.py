@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from counterfoil.errors import EventIdReused, PartialDuplicate
 from counterfoil.store.rows import Absent

@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from counterfoil.abc.keys import KeyRow, KeyStore, SubjectRow
 from counterfoil.errors import EpochMoved, InternalError, StoreClosed

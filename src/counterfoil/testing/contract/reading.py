@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from counterfoil.errors import InvalidUnit, StoreClosed, StreamNotFound
 from counterfoil.store.contract import Store
