@@ -9,35 +9,34 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
 import counterfoil
-from counterfoil.bench.figures import Budget, Figure, peak_kib
+from counterfoil.bench.figures import Budget, Figure
+from counterfoil.bench.resumed import result_of
 from counterfoil.bench.rounds import Scale
 
 STEPS: Final = 10_000
-TEXT_BYTES: Final = 200
-"""Of the result that each step hands out again."""
 AT_ONCE: Final = 64
 SECONDS_MAX: Final = 1.0
 MEMORY_MB_MAX: Final = 300
 
-_FILL: Final = "from counterfoil.bench.resume import fill_child; fill_child()"
-_RESUME: Final = "from counterfoil.bench.resume import resume_child; resume_child()"
+_FILL: Final = ("-c", "from counterfoil.bench.resume import fill_child; fill_child()")
+_RESUME: Final = ("-m", "counterfoil.bench.resumed")
 
 
 def resumed(scale: Scale, directory: Path) -> list[Figure]:
     """The process that recorded the steps is gone without a word; each round is a process of its own."""
     steps, place = scale.items(STEPS), str(directory / "ledger")
     environment = compiled(directory)
-    run_child(_FILL, environment, place, str(steps))
-    run_child(_RESUME, environment, place, str(steps))  # compiles what an installation has compiled
+    run_program(_FILL, environment, place, str(steps))
+    run_program(_RESUME, environment, place, str(steps))  # compiles what an installation has compiled
     told = []
     for number in range(scale.rounds(7)):
         began = time.perf_counter()
-        one = run_child(_RESUME, environment, place, str(steps + number + 1))
+        one = run_program(_RESUME, environment, place, str(steps + number + 1))
         told.append(one | {"wall": time.perf_counter() - began})
     wall, processor = (statistics.median(one[name] for one in told) for name in ("wall", "processor"))
     return [
@@ -67,16 +66,16 @@ def compiled(directory: Path) -> dict[str, str]:
 
 
 def run_child(code: str, environment: dict[str, str], *words: str) -> dict[str, Any]:
-    """Run it and wait; the object that it printed last."""
-    command = [sys.executable, "-c", code, *words]
+    """Run code and wait; the object that it printed last."""
+    return run_program(("-c", code), environment, *words)
+
+
+def run_program(program: Sequence[str], environment: dict[str, str], *words: str) -> dict[str, Any]:
+    """Run a program of the interpreter and wait; the object that it printed last."""
+    command = [sys.executable, *program, *words]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=environment)
     told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return told
-
-
-def result_of(number: int) -> dict[str, Any]:
-    """What each step comes to."""
-    return {"number": number, "text": "x" * TEXT_BYTES}
 
 
 def leave(told: dict[str, Any]) -> NoReturn:
@@ -106,17 +105,3 @@ def record_steps(
 
     asyncio.run(work())
     raise AssertionError("the process has left by now")
-
-
-def resume_child() -> None:
-    """In a process of its own: resume the run, be handed out every step but the last, and take that live."""
-    place, steps = sys.argv[1], int(sys.argv[2])
-    ledger = counterfoil.open(place)
-    run = ledger.run("bench-agent", conversation="bench", message="go", dedupe="bench")
-    run.__enter__()
-    began = time.perf_counter()
-    for number in range(steps):
-        if run.step("step", result_of, number)["number"] != number:
-            raise AssertionError(f"step {number} was handed out wrongly")
-    taken = time.perf_counter() - began
-    leave({"processor": time.process_time(), "step_us": taken / steps * 1e6, "peak_mb": peak_kib() / 1024})

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
+from array import array
+from bisect import bisect_left
+from collections import OrderedDict, deque
 from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -20,9 +22,10 @@ if TYPE_CHECKING:
 
 PAGE_EVENTS_FIRST: Final = 8
 PAGE_EVENTS_MAX: Final = 64
-PAGE_BYTES: Final = 2 * 1024 * 1024
+PAGE_BYTES: Final = 1024 * 1024
 """Bytes of records after which pages become smaller."""
 
+PAGES_KEPT: Final = 3
 OPENED_KEPT: Final = 8
 """Contents that stay open for who looks at them again."""
 
@@ -38,6 +41,7 @@ def light_events(ports: LedgerPorts, query: Events) -> Iterator[Event]:
         page = ports.store.read(query.stream_id, after, want, query.types, query.run_id, content=False)
         for stored in page:
             header = read_header(stored.header)
+            pages.add(stored.sequence)
             opener = partial(pages.opened, stored.sequence, header)
             yield Event(
                 stored.stream_id,
@@ -55,15 +59,24 @@ def light_events(ports: LedgerPorts, query: Events) -> Iterator[Event]:
 
 
 class _Pages:
-    """The records behind the events of one query, a page of them in memory. Thread-safe."""
+    """The records behind the events of one query, a few pages of them in memory. Thread-safe.
+
+    Pages lie side by side, so that who asks for siblings in another order than they ended in finds them in the same
+    few pages.
+    """
 
     def __init__(self, ports: LedgerPorts, query: Events) -> None:
         self._ports = ports
         self._query = query
-        self._page: dict[int, StoredEvent] = {}
+        self._sequences = array("q")
+        self._pages: deque[dict[int, StoredEvent]] = deque(maxlen=PAGES_KEPT)
         self._size = PAGE_EVENTS_FIRST
         self._opened: OrderedDict[int, Opened] = OrderedDict()
         self._lock = threading.Lock()
+
+    def add(self, sequence: int) -> None:
+        """One more event that may be asked for, behind all others."""
+        self._sequences.append(sequence)
 
     def opened(self, sequence: int, header: Header) -> Opened:
         """The content of one event, with its state."""
@@ -73,7 +86,7 @@ class _Pages:
             found = self._opened.get(sequence)
             if found is not None:
                 return found
-            stored = self._page.get(sequence) or self._fetched(sequence)
+            stored = self._stored(sequence)
         opened = open_content(self._ports, stored, header)
         with self._lock:
             self._opened[sequence] = opened
@@ -81,15 +94,24 @@ class _Pages:
                 self._opened.popitem(last=False)
         return opened
 
+    def _stored(self, sequence: int) -> StoredEvent:
+        for page in self._pages:
+            found = page.get(sequence)
+            if found is not None:
+                return found
+        return self._fetched(sequence)
+
     def _fetched(self, sequence: int) -> StoredEvent:
-        """The page that begins with this event: who resumes goes on to the next ones."""
-        query = self._query
-        page = self._ports.store.read(query.stream_id, sequence - 1, self._size, query.types, query.run_id)
+        """The page in which this event stands."""
+        query, read = self._query, self._ports.store.read
+        place = bisect_left(self._sequences, sequence)
+        first = self._sequences[place - place % self._size]
+        page = read(query.stream_id, first - 1, self._size, query.types, query.run_id, headers=False)
         size = sum(len(record) for event in page for record in event.content if record is not None)
         self._size = max(1, self._size // 2) if size > PAGE_BYTES else min(PAGE_EVENTS_MAX, self._size * 2)
-        self._page = {event.sequence: event for event in page}
-        found = self._page.get(sequence)
-        if found is None:
+        found = {event.sequence: event for event in page}
+        self._pages.appendleft(found)
+        if sequence not in found:
             # Removed since its header was read: what became of it is said by its certificate, if there is one.
-            (found,) = self._ports.store.read(query.stream_id, sequence - 1, 1, content=False)
-        return found
+            (found[sequence],) = read(query.stream_id, sequence - 1, 1, content=False)
+        return found[sequence]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from counterfoil.access.session import Session
 from counterfoil.artifacts.spill import restored, spilled_references
@@ -30,6 +30,7 @@ from counterfoil.store.unit import StoredEvent
 if TYPE_CHECKING:
     from counterfoil.client.ports import LedgerPorts
 
+_PRESENT: Final[ContentState] = "present"
 _WORST_FIRST: tuple[ContentState, ...] = ("damaged", "missing", "withheld", "erased", "present")
 
 
@@ -40,19 +41,24 @@ def open_content(
 
     The state is that of the worst part; parts that did open are handed out whatever became of the others.
     """
-    if not header.content:
+    count = len(header.content)
+    if not count:
         return Opened("none")
     parts: list[Mapping[str, Any] | None] = []
     states: dict[ContentState, str] = {}
-    for number in range(len(header.content)):
+    for number in range(count):
         state, value, reason = _shown_part(ports, stored, header, number, session)
         states.setdefault(state, reason)
         parts.append(value)
-    worst: ContentState = next(state for state in _WORST_FIRST if state in states)
+    worst = _PRESENT if _PRESENT in states and len(states) == 1 else _worst(states)
     whole = resolved(parts)
     members = header.artifact_refs
     restore = partial(_restore, ports, header, session) if members and spilled_references(members) else None
     return Opened(worst, (whole, *parts[1:]), states[worst], restore)
+
+
+def _worst(states: Mapping[ContentState, str]) -> ContentState:
+    return next(state for state in _WORST_FIRST if state in states)
 
 
 def _restore(

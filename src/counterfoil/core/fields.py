@@ -55,11 +55,12 @@ _LISTS: Final[dict[str, tuple[Check, str]]] = {
 
 def is_flat(data: Mapping[str, Any]) -> bool:
     """Whether ``data`` holds only strings, integers, booleans, and lists of at most 64 strings or integers."""
-    return all(_is_plain(value) or _is_plain_list(value) for value in data.values())
-
-
-def _is_plain(value: Any) -> bool:
-    return type(value) is str or type(value) is bool or is_integer(value)
+    for value in data.values():
+        kind = type(value)
+        if kind is str or kind is bool or is_integer(value) or _is_plain_list(value):
+            continue
+        return False
+    return True
 
 
 def _is_plain_list(value: Any) -> bool:

@@ -109,17 +109,19 @@ class Event:
         """
         opened = self.opened
         if opened.restore is None:
-            return self.outline
+            return self._outline(opened)
         if not self._keeps:
-            return self._restored(opened.restore)
+            return self._restored(opened, opened.restore)
         if self._whole is None:
-            self._whole = self._restored(opened.restore)
+            self._whole = self._restored(opened, opened.restore)
         return self._whole
 
     @property
     def outline(self) -> Mapping[str, Any]:
         """As :attr:`content`, with what moved to artifacts as references (``$spilled``): nothing more is read for it."""
-        opened = self.opened
+        return self._outline(self.opened)
+
+    def _outline(self, opened: Opened) -> Mapping[str, Any]:
         if opened.state == "none":
             return {}
         if opened.state != "present" or not opened.parts or opened.parts[0] is None:
@@ -145,9 +147,11 @@ class Event:
         except ContentUnavailable:
             return None
 
-    def _restored(self, restore: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> Mapping[str, Any]:
+    def _restored(
+        self, opened: Opened, restore: Callable[[Mapping[str, Any]], Mapping[str, Any]]
+    ) -> Mapping[str, Any]:
         try:
-            return restore(self.outline)
+            return restore(self._outline(opened))
         except (AccessError, ArtifactDamaged) as error:
             refused = "damaged" if isinstance(error, ArtifactDamaged) else "withheld"
             state = error.fields.get("state", refused)

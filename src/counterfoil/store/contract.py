@@ -63,10 +63,11 @@ class Reader(Protocol):
         types: frozenset[str] | None = None,
         run_id: str | None = None,
         content: bool = True,
+        headers: bool = True,
     ) -> list[StoredEvent]:
         """Events with a sequence above ``after`` in order, filtered by type and run; bounded by ``limit``.
 
-        ``content=False`` leaves the records out (cheaper; ``content`` is then empty).
+        ``content=False`` leaves the records out (cheaper; ``content`` is then empty), ``headers=False`` the headers.
         """
         ...
 

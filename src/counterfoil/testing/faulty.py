@@ -235,9 +235,12 @@ class FaultyStore:
         types: frozenset[str] | None = None,
         run_id: str | None = None,
         content: bool = True,
+        headers: bool = True,
     ) -> list[StoredEvent]:
         """See ``Reader.read``."""
-        return self._through("read", lambda: self.inner.read(stream_id, after, limit, types, run_id, content))
+        return self._through(
+            "read", lambda: self.inner.read(stream_id, after, limit, types, run_id, content, headers)
+        )
 
     def find(self, stream_id: str, event_ids: Sequence[str]) -> list[StoredEvent]:
         """See ``Reader.find``."""

@@ -80,7 +80,7 @@ def test_pages_become_smaller_where_records_are_large(world, monkeypatch):
             run.step("s", lambda number: "x" * 50 + str(number), number)
     found = read(ledger)
     assert [one.content["result"][50:] for one in found] == [str(number) for number in range(20)]
-    assert len(found[0]._open.func.__self__._page) == 1
+    assert [len(page) for page in found[0]._open.func.__self__._pages] == [1] * lightly.PAGES_KEPT
 
 
 def test_a_record_that_went_meanwhile_is_missing_and_never_empty(ledger):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -90,6 +91,7 @@ class StateReader:
         types: frozenset[str] | None = None,
         run_id: str | None = None,
         content: bool = True,
+        headers: bool = True,
     ) -> list[StoredEvent]:
         """See ``Reader.read``."""
         with self._lock:
@@ -101,7 +103,8 @@ class StateReader:
             for event in events
             if (types is None or event.event_type in types) and (run_id is None or event.run_id == run_id)
         ][: max(limit, 0)]
-        return found if content else [replace(event, content=()) for event in found]
+        left_out: dict[str, Any] = ({} if content else {"content": ()}) | ({} if headers else {"header": b""})
+        return [replace(event, **left_out) for event in found] if left_out else found
 
     def find(self, stream_id: str, event_ids: Sequence[str]) -> list[StoredEvent]:
         """See ``Reader.find``."""

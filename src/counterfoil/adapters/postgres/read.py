@@ -29,6 +29,7 @@ SEQ_MAX: Final = (1 << 63) - 1
 COLUMNS: Final = (
     "e.xact, e.stream_id, e.seq, e.event_id, e.event_type, e.run_id, e.recorded_at, e.header, e.hash"
 )
+COLUMNS_BARE: Final = COLUMNS.replace("e.header", "''::bytea AS header")
 WIDTH: Final = 9
 HEAD_COLUMNS: Final = "s.stream_id, h.seq, h.hash, h.token, h.lease_owner, h.lease_until"
 
@@ -83,6 +84,7 @@ class Reads:
         types: frozenset[str] | None = None,
         run_id: str | None = None,
         content: bool = True,
+        headers: bool = True,
     ) -> list[StoredEvent]:
         """See ``Reader.read``."""
         where = "e.stream_id = %s AND e.seq > %s"
@@ -93,7 +95,7 @@ class Reads:
         if run_id is not None:
             where += " AND e.run_id = %s"
             params.append(stored_text(run_id))
-        return self._events(where, [*params, _limit(limit)], content=content)
+        return self._events(where, [*params, _limit(limit)], content=content, headers=headers)
 
     def find(self, stream_id: str, event_ids: Sequence[str]) -> list[StoredEvent]:
         """See ``Reader.find``."""
@@ -101,9 +103,12 @@ class Reads:
         where = "e.stream_id = %s AND e.event_id = ANY(%s::text[])"
         return self._events(where, [stored_text(stream_id), ids, len(ids)], content=True) if ids else []
 
-    def _events(self, where: str, params: Sequence[Any], *, content: bool) -> list[StoredEvent]:
+    def _events(
+        self, where: str, params: Sequence[Any], *, content: bool, headers: bool = True
+    ) -> list[StoredEvent]:
         """Events of one stream in the order of their sequence; ``params`` end with the limit."""
-        chosen = f"SELECT {COLUMNS} FROM {self._s}.event e WHERE {where} ORDER BY e.seq LIMIT %s"
+        columns = COLUMNS if headers else COLUMNS_BARE
+        chosen = f"SELECT {columns} FROM {self._s}.event e WHERE {where} ORDER BY e.seq LIMIT %s"
         if not content:
             return [_event(row, []) for row in self._query(chosen, params)]
         return with_content(

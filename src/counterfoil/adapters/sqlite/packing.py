@@ -23,9 +23,10 @@ An effect's headers stay as they are: its two appends are what a tool's call is 
 """
 
 _DIGESTS: Final = re.compile(rb'"([0-9a-f]{32}(?:[0-9a-f]{32})?)"')
-_MARKS: Final = re.compile(rb"([\x01\x02])")
-_HEX: Final = {b"\x01": 64, b"\x02": 32}
+_HEX: Final = {1: 64, 2: 32}
 """A mark stands for a digest with its quotation marks. No header holds such characters (FORMAT 5)."""
+_NO_MARKS: Final = bytes(set(range(256)) - set(_HEX))
+_QUOTED: Final = b'"%b"'
 
 DICTIONARY: Final = (
     b'"outcome":"error","status":429,"retryable":true,"error_class":"TimeoutError"'
@@ -92,14 +93,16 @@ def plain_header(stored: Any) -> Any:
 
 def _unpacked(stored: bytes) -> bytes:
     stream = zlib.decompressobj(-15, DICTIONARY)
-    parts = _MARKS.split(stream.decompress(stored[1:], HEADER_BYTES_MAX))
+    text = stream.decompress(stored[1:], HEADER_BYTES_MAX)
     if not stream.eof:
         raise ValueError("the text of a packed header does not end")
-    digests, at = stream.unused_data.hex().encode(), 0
-    for place in range(1, len(parts), 2):
-        size = _HEX[parts[place]]
-        parts[place] = b'"%b"' % digests[at : at + size]
+    digests, at, quoted = stream.unused_data.hex().encode(), 0, []
+    for mark in text.translate(None, _NO_MARKS):
+        size = _HEX[mark]
+        quoted.append(digests[at : at + size])
         at += size
     if at != len(digests):
         raise ValueError("a packed header has not as many digests as it has marks")
-    return b"".join(parts)
+    # One pass over the text for all of them; a sign that stands in the header itself is kept from it.
+    form = text.replace(b"%", b"%%") if b"%" in text else text
+    return form.replace(b"\x01", _QUOTED).replace(b"\x02", _QUOTED) % tuple(quoted)

@@ -25,6 +25,7 @@ NO_HEAD_ROW: Final = -1
 """The sequence shown for a stream whose head row is gone: no stream can be there."""
 
 _COLUMNS: Final = "e.position, e.event_id, e.event_type, e.run_id, e.recorded_at, e.header, e.hash, e.seq"
+_COLUMNS_BARE: Final = _COLUMNS.replace("e.header", "x'' AS header")
 _IN_STREAM: Final = "e.stream = (SELECT number FROM stream WHERE stream_id = ?)"
 _SLOTS: Final = (
     f"BETWEEN e.position * {PARTS_PER_EVENT} AND e.position * {PARTS_PER_EVENT} + {PARTS_PER_EVENT - 1}"
@@ -75,6 +76,7 @@ class Reads:
         types: frozenset[str] | None = None,
         run_id: str | None = None,
         content: bool = True,
+        headers: bool = True,
     ) -> list[StoredEvent]:
         """See ``Reader.read``."""
         params: list[Any]
@@ -88,7 +90,8 @@ class Reads:
         if types is not None:
             where += f" AND e.event_type IN ({', '.join('?' * len(types))})"
             params += sorted(types)
-        chosen = f"SELECT {_COLUMNS} FROM {source} WHERE {where} ORDER BY {order} LIMIT ?"
+        columns = _COLUMNS if headers else _COLUMNS_BARE
+        chosen = f"SELECT {columns} FROM {source} WHERE {where} ORDER BY {order} LIMIT ?"
         return self._events(chosen, (*params, max(limit, 0)), stream_id, content=content)
 
     def find(self, stream_id: str, event_ids: Sequence[str]) -> list[StoredEvent]:

@@ -68,6 +68,13 @@ class ReadContract(ContractCase):
         assert bare == [replace(event, content=()) for event in whole]
         assert all(event.content for event in whole)
 
+    def test_reading_leaves_the_headers_out_when_asked(self) -> None:
+        stream = self.new_stream(2)
+        whole = self.store.read(stream.stream_id)
+        records = self.store.read(stream.stream_id, headers=False)
+        assert records == [replace(event, header=b"") for event in whole]
+        assert all(event.header for event in whole)
+
     def filled(self) -> tuple[SampleStream, list[str]]:
         """Twelve events: types a, b, c in turn; runs 1, 2 and none in turn."""
         stream = self.new_stream()
