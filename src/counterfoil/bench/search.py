@@ -25,6 +25,9 @@ LEDGER: Final = "ldg_01J9ZC3Y3V7W2R5T8QK4M6N0PG"
 _SCRIPTS: Final = (0x3B1, 0x430, 0x627, 0x905, 0xE01, 0x3042, 0x4E00, 0xAC00)
 """Where the letters of eight scripts begin."""
 
+LETTERS: Final = "eeeeeetttttaaaaooooiiinnnnssshhhrrrdddlluucmmwfgypbvk"
+"""As often as a text has them."""
+
 
 def answers(scale: Scale, directory: Path) -> list[Figure]:
     """The 95th percentile of one page of an answer, over all conversations and in one of them.
@@ -86,8 +89,7 @@ def _batches(count: int) -> Iterator[list[Taken]]:
 def _vocabulary() -> list[str]:
     """Words, the first of them common as words are (Zipf)."""
     made = random.Random(2)  # noqa: S311 - texts to measure with
-    letters = "eeeeeetttttaaaaooooiiinnnnssshhhrrrdddlluucmmwfgypbvk"
-    return ["".join(made.choices(letters, k=made.randint(2, 9))) for _ in range(20_000)]
+    return ["".join(made.choices(LETTERS, k=made.randint(2, 9))) for _ in range(20_000)]
 
 
 def _event(number: int, made: random.Random, vocabulary: list[str]) -> Taken:
