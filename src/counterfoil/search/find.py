@@ -11,8 +11,12 @@ from msgspec import Struct
 from counterfoil.search.index import Index, scope_of
 from counterfoil.search.query import Expression, Term, quoted
 
-NEWEST: Final = 1_000
+NEWEST: Final = 250
 """Rows that are looked through, the newest first, before a short text is looked up by the trigrams it begins."""
+FILLING_MAX: Final = 4_000
+"""Rows in which matches are so frequent that a page is sooner filled by looking on than by looking them up."""
+SIFTED: Final = 1_000
+"""Candidates named by a few trigrams that are compared before more trigrams are asked for."""
 CANDIDATES_MAX: Final = 20_000
 """Rows that one call compares; a search that needs more says where it goes on."""
 COMPARED_CHARACTERS_MAX: Final = 256 * 1024 * 1024
@@ -89,14 +93,26 @@ class _Finding:
         self._sample: list[str] | None = None
 
     def run(self, scope: _Scope, before: int) -> Places:
-        """The newest rows first where the text is short; then what the index names."""
+        """The newest rows first where the text is short; then what the index names, by a few trigrams and by more."""
         self._reached = before
-        if _is_short(self._expression):
+        ended = self._newest(scope) if _is_short(self._expression) else None
+        if ended is None:
+            named = self._expression.candidates(self, thorough=False)
+            ended = self._look(scope, named, SIFTED)
+        if ended is None:
+            named = self._expression.candidates(self, thorough=True)
+            ended = self._look(scope, named, CANDIDATES_MAX)
+        return self._places(ended or "bounds")
+
+    def _newest(self, scope: _Scope) -> str | None:
+        """Look through the newest rows, and on while they hold so many matches that the page fills that way."""
+        looked = 0
+        while looked < FILLING_MAX:
             ended = self._look(scope, None, NEWEST)
-            if ended is not None:
-                return self._places(ended)
-        named = self._expression.candidates(self)
-        return self._places(self._look(scope, named, CANDIDATES_MAX) or "bounds")
+            looked += NEWEST
+            if ended is not None or looked * self._limit > len(self._found) * FILLING_MAX:
+                return ended
+        return None
 
     def _look(self, scope: _Scope, named: str | None, most: int) -> str | None:
         """Compare candidates behind the last row looked at: ``end``, ``enough``, ``bounds``, or None after ``most``."""
@@ -144,15 +160,16 @@ class _Finding:
         )
         return [row[0] for row in rows]
 
-    def commonness(self, trigram: str) -> int:
-        """In how many of the newest rows it stands."""
+    def share(self, trigram: str) -> float:
+        """See :class:`counterfoil.search.query.Vocabulary`; judged by the newest rows."""
         if self._sample is None:
             rows = self._connection.execute(
                 "SELECT substr(body, 1, ?) FROM words ORDER BY rowid DESC LIMIT ?",
                 (SAMPLED_CHARACTERS, SAMPLED),
             )
             self._sample = [row[0] for row in rows]
-        return sum(trigram in body for body in self._sample)
+        # By half a row more than was seen, since what no sampled row holds may still occur.
+        return (sum(trigram in body for body in self._sample) + 0.5) / (len(self._sample) + 1)
 
     def _places(self, ended: str) -> Places:
         return Places(

@@ -16,9 +16,13 @@ from counterfoil.search.text import fold
 
 CHARACTERS_MAX: Final = 100_000
 TRIGRAMS_MAX: Final = 8
-"""Trigrams of one term by which candidates are found, the rarest of it; the comparison sees all of it."""
+"""Trigrams of one term by which candidates are found; the comparison sees all of it."""
 TRIGRAMS_LOOKED_AT_MAX: Final = 256
-"""Trigrams of a long term among which the rarest are looked for, spread over it."""
+"""Trigrams of a long term among which they are chosen, spread over it."""
+NEIGHBOUR: Final = 0.5
+"""How often a trigram stands where its neighbour does because of it; the square of that two places away, and so on."""
+STEP: Final = 0.001
+"""What one step along a list of rows costs, in terms of reading one row and comparing it."""
 OPERANDS_MAX: Final = 64
 DEPTH_MAX: Final = 32
 BEGINNINGS_MAX: Final = 2_000
@@ -32,8 +36,8 @@ class Vocabulary(Protocol):
         """The trigrams that occur and begin with a text, at most so many."""
         ...
 
-    def commonness(self, trigram: str) -> int:
-        """How common a trigram is, as far as a sample tells; only compared with that of others."""
+    def share(self, trigram: str) -> float:
+        """In which share of all rows a trigram stands, as far as a sample tells: more than 0, less than 1."""
         ...
 
 
@@ -46,11 +50,13 @@ class Term(Struct, frozen=True):
         """Whether the folded text holds it."""
         return self.text in body
 
-    def candidates(self, vocabulary: Vocabulary) -> str | None:
-        """An FTS5 expression that every row with the term satisfies; None: any row may hold it."""
+    def candidates(self, vocabulary: Vocabulary, *, thorough: bool) -> str | None:
+        """An FTS5 expression that every row with the term satisfies; None: any row may hold it.
+
+        It has as many trigrams as seem worth their lists, or with ``thorough`` as many as may be.
+        """
         if len(self.text) >= 3:
-            rare = sorted(_spread(self.text), key=vocabulary.commonness)[:TRIGRAMS_MAX]
-            return " AND ".join(map(quoted, rare))
+            return " AND ".join(map(quoted, _chosen(self.text, vocabulary, thorough=thorough)))
         found = vocabulary.beginnings(self.text, BEGINNINGS_MAX + 1)
         if len(found) > BEGINNINGS_MAX:
             return None
@@ -66,9 +72,11 @@ class All(Struct, frozen=True):
         """See :meth:`Term.holds`."""
         return all(part.holds(body) for part in self.of)
 
-    def candidates(self, vocabulary: Vocabulary) -> str | None:
+    def candidates(self, vocabulary: Vocabulary, *, thorough: bool) -> str | None:
         """See :meth:`Term.candidates`."""
-        found = [one for part in self.of if (one := part.candidates(vocabulary)) is not None]
+        found = [
+            one for part in self.of if (one := part.candidates(vocabulary, thorough=thorough)) is not None
+        ]
         return "(" + " AND ".join(found) + ")" if found else None
 
 
@@ -81,11 +89,11 @@ class AnyOf(Struct, frozen=True):
         """See :meth:`Term.holds`."""
         return any(part.holds(body) for part in self.of)
 
-    def candidates(self, vocabulary: Vocabulary) -> str | None:
+    def candidates(self, vocabulary: Vocabulary, *, thorough: bool) -> str | None:
         """See :meth:`Term.candidates`."""
         found: list[str] = []
         for part in self.of:
-            one = part.candidates(vocabulary)
+            one = part.candidates(vocabulary, thorough=thorough)
             if one is None:
                 return None
             found.append(f"({one})")
@@ -101,7 +109,7 @@ class Not(Struct, frozen=True):
         """See :meth:`Term.holds`."""
         return not self.of.holds(body)
 
-    def candidates(self, vocabulary: Vocabulary) -> str | None:  # noqa: ARG002 - any row may lack it
+    def candidates(self, vocabulary: Vocabulary, *, thorough: bool) -> str | None:  # noqa: ARG002 - any row may lack it
         """See :meth:`Term.candidates`."""
         return None
 
@@ -117,12 +125,37 @@ def quoted(trigram: str) -> str:
     return '"' + trigram.replace('"', '""') + '"'
 
 
-def _spread(text: str) -> list[str]:
-    """Trigrams from all over the text, each once."""
+def _chosen(text: str, vocabulary: Vocabulary, *, thorough: bool) -> list[str]:
+    """Trigrams that few rows hold together: rare ones, far from each other, as a word brings all of its own along.
+
+    FTS5 walks the list of each to its end, so one more is taken only where it spares more than it costs, or with
+    ``thorough`` in any case, up to ``TRIGRAMS_MAX``.
+    """
+    places = _spread(text)
+    shares = {trigram: vocabulary.share(trigram) for trigram in places}
+    beside = dict(shares)
+    """The share of each among the rows that hold those chosen before."""
+    chosen: list[str] = []
+    left = 1.0
+    while beside and len(chosen) < TRIGRAMS_MAX:
+        best = min(beside, key=beside.__getitem__)
+        together = beside.pop(best)
+        if chosen and not thorough and left * (1 - together) < STEP * shares[best]:
+            break
+        chosen.append(best)
+        left *= together
+        for other, known in beside.items():
+            near = NEIGHBOUR ** abs(places[other] - places[best])
+            beside[other] = max(known, near + (1 - near) * shares[other])
+    return chosen
+
+
+def _spread(text: str) -> dict[str, int]:
+    """Trigrams from all over the text, each once, with the place of each."""
     last = len(text) - 3
     step = max(1, last // (TRIGRAMS_LOOKED_AT_MAX - 1)) if last else 1
     places = [*range(0, last + 1, step)][:TRIGRAMS_LOOKED_AT_MAX]
-    return list(dict.fromkeys(text[at : at + 3] for at in (*places, last)))
+    return {text[at : at + 3]: at for at in (*places, last)}
 
 
 def terms_of(expression: Expression) -> list[str]:

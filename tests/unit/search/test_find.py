@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -55,6 +57,91 @@ def test_a_short_text_is_found_behind_the_newest_rows(wanted, monkeypatch):
     assert [place.sequence for place in find(index, plain(wanted), "str_0", 5, None).found] == [1]
     monkeypatch.setattr(query, "BEGINNINGS_MAX", 0)
     assert [place.sequence for place in find(index, plain(wanted), "str_0", 5, None).found] == [1]
+    index.file.close()
+
+
+@settings(max_examples=40)
+@given(st.lists(st.lists(_text, max_size=3), min_size=4, max_size=12), _text.filter(bool), st.integers(1, 3))
+def test_however_few_rows_a_stage_looks_at_the_answer_is_a_scan(texts, wanted, few):
+    index = filled(texts)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(finding, "NEWEST", few)
+        patch.setattr(finding, "FILLING_MAX", 2 * few)
+        patch.setattr(finding, "SIFTED", few)
+        places = find(index, plain(wanted), "str_0", 2, None)
+    expected = [
+        number + 1
+        for number, values in enumerate(texts)
+        if any(fold(wanted) in fold(value) for value in values)
+    ]
+    assert [place.sequence for place in places.found] == expected[::-1][:2]
+    assert not places.bounded
+    index.file.close()
+
+
+def asked_for(index, wanted, limit=5):
+    """What a search asks the words for, and the plans of its statements."""
+    statements = []
+    with index.file.using() as connection:
+        connection.set_trace_callback(statements.append)
+        find(index, plain(wanted), None, limit, None)
+        connection.set_trace_callback(None)
+        plans = [
+            step[3]
+            for statement in statements
+            if statement.startswith("SELECT")
+            for step in connection.execute(f"EXPLAIN QUERY PLAN {statement}")
+        ]
+    return [one.partition("MATCH '")[2].partition("' AND rowid")[0] for one in statements], plans
+
+
+def test_a_few_trigrams_far_from_each_other_find_the_candidates():
+    index = filled([[f"ordinary row {number}"] for number in range(100)])
+    matches, _ = asked_for(index, "wanderer of marshlands")
+    (match,) = filter(None, matches)
+    trigrams = match.strip("()").split(" AND ")
+    assert 2 <= len(trigrams) < query.TRIGRAMS_MAX
+    places = sorted("wanderer of marshlands".index(one.strip('"')) for one in trigrams)
+    assert all(later - before >= 3 for before, later in pairwise(places))
+    index.file.close()
+
+
+def test_a_trigram_that_every_row_holds_is_not_asked_for():
+    index = filled([[f"order number O-{number}"] for number in range(200)])
+    matches, _ = asked_for(index, "order number O-137")
+    (match,) = filter(None, matches)
+    held_by_all = {"order number o-"[at : at + 3] for at in range(13)}
+    assert held_by_all.isdisjoint(one.strip('"') for one in match.strip("()").split(" AND "))
+    index.file.close()
+
+
+def test_more_trigrams_are_asked_for_once_the_first_ones_sift_too_little(monkeypatch):
+    monkeypatch.setattr(finding, "SIFTED", 3)
+    turned = [["butcherbird and fishmonger"]] * 20
+    index = filled([["fishmonger and butcherbird"], *turned, *[["something else"]] * finding.SAMPLED])
+    matches, _ = asked_for(index, "fishmonger and butcherbird", 1)
+    first, second = (match.count(" AND ") + 1 for match in matches if match)
+    assert first < second == query.TRIGRAMS_MAX
+    index.file.close()
+
+
+def test_a_short_text_is_looked_through_while_that_fills_the_page(monkeypatch):
+    monkeypatch.setattr(finding, "NEWEST", 4)
+    index = filled([[f"{number % 7} o'clock"] for number in range(70)])
+    matches, _ = asked_for(index, "6")
+    assert [match for match in matches if match] == []
+    index.file.close()
+
+
+@pytest.mark.parametrize("wanted", ["row 42", "42", "nowhere", "r"])
+def test_a_search_reads_rows_by_number_and_sorts_nothing(wanted, monkeypatch):
+    monkeypatch.setattr(finding, "NEWEST", 3)
+    index = filled([[f"row {number}"] for number in range(100)])
+    _, plans = asked_for(index, wanted)
+    assert plans
+    assert [step for step in plans if "TEMP B-TREE" in step] == []
+    scans = [step for step in plans if step.startswith("SCAN") and "VIRTUAL TABLE" not in step]
+    assert scans == []
     index.file.close()
 
 
