@@ -32,10 +32,8 @@ def shell(tmp_path: Path) -> Shell:
 
 
 def recorded(shell):
-    return [
-        (line["allowed"], line["rule"], line["by"], line["purpose"])
-        for line in shell("access", "ls", "--json").lines
-    ]
+    with shell.open() as ledger:
+        return [(line.allowed, line.rule, line.by, line.purpose) for line in ledger.access.decisions()]
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,18 @@ class Session:
             return f"it is {klass}, and this reading was opened for {request.klass} at most"
         return None
 
+    def withholds_whole(self, klass: str, stream_id: str | None = None) -> str | None:
+        """Why what belongs to no single event, such as a companion or an artifact, is not shown; None if it is.
+
+        ``stream_id`` is the stream that it belongs to, None where the caller has seen to that.
+        """
+        request = self.request
+        first = self.after + 1
+        whole = self.after == 0 and self.up_to is None and request.event_id is None
+        if stream_id is not None and not whole:
+            return "it belongs to no event, and this reading was opened for a range of them"
+        return self.withholds(stream_id or request.stream_id or "", first, request.event_id or "", klass)
+
     def check(self, stream_id: str) -> None:
         """Raise AccessRefused for another conversation than the session was opened for."""
         if not self._open:

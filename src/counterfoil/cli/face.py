@@ -89,13 +89,10 @@ class Face(Struct):
         Without them nothing is recorded, and content is *withheld* where the configuration demands them. Raises
         AccessRefused, which is on record, and what recording the decision raises.
         """
-        ledger.ports.session, ledger.ports.withheld = None, ""
         if self.reader is None:
-            guarding = self.config.access
-            ledger.ports.withheld = (
-                DEMANDED.format("--as") if guarding is not None and guarding.required else ""
-            )
+            self.shut(ledger, "--as")
             return
+        ledger.ports.session, ledger.ports.withheld = None, ""
         reading = ledger.reading(
             stream_id,
             actor=self.reader,
@@ -105,20 +102,34 @@ class Face(Struct):
         )
         ledger.ports.session = reading.__enter__().session
 
+    @property
+    def guarded(self) -> bool:
+        """Whether the configuration demands who reads, and what for."""
+        guarding = self.config.access
+        return guarding is not None and guarding.required
+
     def demand(self, actor: str | None, option: str) -> None:
         """Refuse a command that shows content by itself, where the configuration demands to know who asks: by ``option``."""
-        guarding = self.config.access
-        if actor is None and guarding is not None and guarding.required:
+        if actor is None and self.guarded:
             raise AccessRefused(DEMANDED.format(option), rule="access-required")
 
     def open(
-        self, *, write: bool = False, create: bool = False, migration: Migration | None = None
+        self,
+        *,
+        write: bool = False,
+        create: bool = False,
+        judges: bool = False,
+        migration: Migration | None = None,
     ) -> Ledger:
-        """The ledger, opened; for reading unless ``write``. ``migration`` is told how an older store is taken over."""
+        """The ledger, opened; for reading unless ``write``. ``migration`` is told how an older store is taken over.
+
+        What is opened for reading withholds content where the configuration demands who reads, until :meth:`begin`;
+        unless the command ``judges`` content and shows none. What acts needs content for its work.
+        """
         from counterfoil.client.ledger import open as open_ledger
 
         tenant = self.tenant or self.config.tenant
-        return open_ledger(
+        ledger = open_ledger(
             self.place,
             tenant=tenant,
             create=create,
@@ -130,6 +141,13 @@ class Face(Struct):
             migration=migration,
             clock=self.clock,
         )
+        if not (write or create or judges):
+            self.shut(ledger, "--as")
+        return ledger
+
+    def shut(self, ledger: Ledger, option: str) -> None:
+        """From now on withhold content where the configuration demands who reads, by ``option``."""
+        ledger.ports.session, ledger.ports.withheld = None, DEMANDED.format(option) if self.guarded else ""
 
     # ---- out ----
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class Exhibit(Struct, frozen=True):
     """A ledger to verify: its parts, and the ledger itself if it could be put together.
 
-    ``keys_fault`` says why its key store could not be opened.
+    ``keys_fault`` says why its key store could not be opened. ``guarded`` where content is shown on record only.
     """
 
     place: str
@@ -39,11 +39,12 @@ class Exhibit(Struct, frozen=True):
     ledger: Ledger | None = None
     keys_fault: str | None = None
     artifacts: ArtifactStore | None = None
+    guarded: bool = False
 
     def names(self, streams: Iterable[str]) -> dict[str, str]:
-        """The names of conversations by stream id, as far as they can be read."""
+        """The names of conversations by stream id, as far as they can be read and may be shown."""
         found: dict[str, str] = {}
-        if self.ledger is None:
+        if self.ledger is None or self.guarded:
             return found
         for stream_id in streams:
             with suppress(CounterfoilError):
@@ -71,7 +72,7 @@ class Exhibit(Struct, frozen=True):
 def exhibit(face: Face) -> Iterator[Exhibit]:
     """The ledger, for reading. One whose own settings or key store were damaged is opened as its parts."""
     try:
-        ledger = face.open()
+        ledger = face.open(judges=True)
     except (InputError, IntegrityError, AccessError, SchemaUnknown, StoreCorrupt):
         with _parts(face) as found:
             yield found
@@ -79,7 +80,9 @@ def exhibit(face: Face) -> Iterator[Exhibit]:
     with ledger:
         vault = ledger.ports.vault
         objects = vault.store if vault.usable else None
-        yield Exhibit(ledger.place, ledger.store, ledger.keyring, ledger, artifacts=objects)
+        yield Exhibit(
+            ledger.place, ledger.store, ledger.keyring, ledger, artifacts=objects, guarded=face.guarded
+        )
 
 
 @contextmanager

@@ -72,7 +72,7 @@ def opened_journal(face: Face, place: str) -> Iterator[tuple[TurnReader, str]]:
 def find_turn(face: Face, turn_id: str, place: str | None) -> FoundTurn:
     """One turn, checked. Raises ``TurnNotFound``."""
     if place is None:
-        with face.open() as ledger:
+        with face.shows() as ledger:
             turn = _turn_of(ledger, turn_id)
         head = turn.head or (turn.events[-1].hash if turn.events else None)
         events, kept, closed = turn.events, turn.head is not None, turn.closed

@@ -10,6 +10,7 @@ from counterfoil.companions.read import Companion
 from counterfoil.companions.rows import COMPANIONS
 from counterfoil.companions.seal import opened, row_key
 from counterfoil.companions.table import CompanionTable, declared
+from counterfoil.core.event_types import DEFAULT_CLASS
 from counterfoil.errors import (
     ContentDamaged,
     InputError,
@@ -87,6 +88,9 @@ class Companions(Handle):
     def _companion(self, row: Row) -> Companion:
         stream_id, table, key = str(row["stream_id"]), str(row["name"]), str(row["key"])
         told = (stream_id, table, key, str(row["commitment"]))
+        hidden = self.ports.hidden(DEFAULT_CLASS, stream_id)
+        if hidden is not None:
+            return Companion(*told, "withheld", None, hidden)
         genesis = self.ports.genesis(stream_id)
         try:
             material = None if genesis.content == "clear" else self.keyring.stream_material(genesis)

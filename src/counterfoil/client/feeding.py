@@ -38,7 +38,7 @@ class Follower:
     def view(self, projection: Projection, *, afresh: bool = False) -> View:
         """The state over everything that the feed shows now; saved where the handle can write."""
         refused: list[Refused] = []
-        kept = None if afresh else self._kept(projection, refused)
+        kept = None if afresh or self._ports.narrowed else self._kept(projection, refused)
         work = _Following(self._ports, Folding(projection, self._registry, self._upcasts, kept), kept)
         for _ in work.pages():
             if work.since >= SAVED_EVERY:
@@ -105,7 +105,7 @@ class Follower:
         """Save the state with its place in the feed; one that cannot be kept is folded again the next time."""
         encoded = work.folding.encoded()
         head = self._ports.store.head(self._home)
-        if encoded is None or head is None or not self._projector.writable:
+        if encoded is None or head is None or not self._projector.writable or self._ports.narrowed:
             return
         try:
             genesis, material = self._ports.genesis(self._home), self._ports.material(self._home)

@@ -12,7 +12,6 @@ from typing import Any, assert_never
 
 from counterfoil.abc import ArtifactStore, Clock, Ids
 from counterfoil.access.session import Session
-from counterfoil.artifacts.rows import ARTIFACTS
 from counterfoil.artifacts.spill import spill
 from counterfoil.artifacts.vault import Vault
 from counterfoil.client.adopting import Adoptions
@@ -21,7 +20,8 @@ from counterfoil.client.gating import Gate, authority_of
 from counterfoil.client.lightly import light_events
 from counterfoil.client.lookback import LookBack
 from counterfoil.client.opening import open_content
-from counterfoil.core.artifact import INTERNAL, PUBLIC, Reference, check_class
+from counterfoil.client.putting import put_artifact
+from counterfoil.core.artifact import Reference
 from counterfoil.core.catalogue import Registry
 from counterfoil.core.event import Draft, Header, Prepared, SpillDue, prepare, read_header
 from counterfoil.core.forms import time_ms
@@ -31,7 +31,6 @@ from counterfoil.errors import (
     AccessRefused,
     AppendTimeout,
     CounterfoilError,
-    InvalidForm,
     InvalidUnit,
     KeyMissing,
     StreamNotFound,
@@ -336,8 +335,8 @@ class LedgerPorts:
 
     def events(self, query: Events) -> Iterator[Event]:
         """The events of a query, page by page; content opens when looked at."""
-        # Over a network each look would make whoever looks wait, perhaps an event loop.
-        if query.lightly and not self._remote:
+        # Over a network each look would make whoever looks wait, perhaps an event loop; and a session looks at each event.
+        if query.lightly and not self._remote and self.session is None:
             yield from light_events(self, query)
             return
         after, left = query.after, query.limit
@@ -355,6 +354,17 @@ class LedgerPorts:
         header = read_header(stored.header)
         opener = partial(open_content, self, stored, header, session or self.session)
         return Event(stored.stream_id, stored.sequence, stored.recorded_at_ms, header, stored.hash, opener)
+
+    @property
+    def narrowed(self) -> bool:
+        """Whether content is shown in a session alone, or not at all: then nothing is kept of what was made of it."""
+        return self.session is not None or bool(self.withheld)
+
+    def hidden(self, klass: str, stream_id: str | None = None) -> str | None:
+        """Why what belongs to no single event is not shown; None if it is. See ``Session.withholds_whole``."""
+        if self.session is None:
+            return self.withheld or None
+        return self.session.withholds_whole(klass, stream_id)
 
     def genesis(self, stream_id: str) -> Genesis:
         """Genesis of a stream. Raises :class:`counterfoil.errors.StreamNotFound`."""
@@ -421,35 +431,15 @@ class LedgerPorts:
 
     def put_artifact(self, request: PutArtifact) -> Stored:
         """Store an artifact's bytes under the key that its class asks for (FORMAT 10)."""
-        klass = check_class(request.klass)
-        if klass in {PUBLIC, INTERNAL} and request.subject is not None:
-            raise InvalidForm(
-                f"what is about a person is not {klass}",
-                hint="classify it as confidential, personal or secret",
-                argument="classification",
-            )
-        if klass == PUBLIC:
-            return self.vault.put(request.source, None)
-        if klass == INTERNAL:
-            material = self.material(self._config_stream_id)
-        elif request.subject is None:
-            material = self.material(request.stream_id)
-        else:
-            material = self.subject_key(request.stream_id, request.subject)
-        return self.vault.put(request.source, material, partial(self._known, request.stream_id, material))
-
-    def _known(self, stream_id: str, material: KeyMaterial, address: str) -> str | None:
-        """The object that holds these bytes already, as rows say; by the owner that rows know the key by."""
-        own = material.key_id == self.genesis(stream_id).key
-        prefix = (stream_id if own else material.key_id, address)
-        found = self.store.select(ARTIFACTS.name, "by_address", prefix, limit=1)
-        return str(found[0]["sha256"]) if found and found[0]["state"] == "stored" else None
+        return put_artifact(self, request, self._config_stream_id)
 
     def artifact_pieces(self, reference: Reference, session: Session | None = None) -> Iterator[bytes]:
         """The plain bytes of an artifact, checked piece by piece; refused where whoever reads it may not."""
         session = session or self.session
-        if session is None and self.withheld:
-            raise AccessRefused(self.withheld, rule="access-required")
+        why = self.hidden(reference.klass) if session is None else session.withholds_whole(reference.klass)
+        if why is not None:
+            rule = "access-required" if session is None else "class"
+            raise AccessRefused(f"artifact {reference.sha256[:12]}… is withheld: {why}", rule=rule)
         if self.gate is not None:
             self.gate.check_artifact(reference, session)
         yield from self.vault.pieces(reference)

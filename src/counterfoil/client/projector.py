@@ -135,7 +135,8 @@ class Projector:
 
     def due(self, unit: UnitDraft) -> list[Due]:
         """What is to be checkpointed once this unit is recorded: runs that end, and every 1,000 events of runs."""
-        if not self.projections:
+        if not self.projections or self._ports.narrowed:
+            # What was folded of the part that somebody may see is nobody else's state.
             return []
         found: list[Due] = []
         for entry in unit.entries:
@@ -182,14 +183,15 @@ class Projector:
     def view(self, projection: Projection, stream_id: str, *, afresh: bool = False) -> View:
         """One projection of one conversation, folded up to its head; ``afresh`` from the first event, and kept."""
         views, drafts = self._fold(stream_id, [projection], None, afresh=afresh)
-        if self.writable and (afresh or views[0].refused):
+        if self.writable and not self._ports.narrowed and (afresh or views[0].refused):
             self._keep(stream_id, drafts, views)
         return views[0]
 
     def view_at(self, projection: Projection, stream_id: str, sequence: int) -> View:
         """As of this sequence: from the furthest checkpoint that the ledger holds before it; nothing is recorded."""
         begun = _Begun(Folding(projection, self._registry, self._upcasts, None), 0, [])
-        kept = self._recorded(projection, stream_id, sequence, begun.refused)
+        narrowed = self._ports.narrowed
+        kept = None if narrowed else self._recorded(projection, stream_id, sequence, begun.refused)
         if kept is not None:
             begun = _Begun(
                 Folding(projection, self._registry, self._upcasts, kept), kept.sequence, begun.refused
@@ -230,6 +232,9 @@ class Projector:
 
     def _kept(self, projection: Projection, stream_id: str, head: int, refused: list[Refused]) -> Kept | None:
         """The checkpoint to begin from: the table's, which is a cache, or else the one that the ledger recorded."""
+        if self._ports.narrowed:
+            # A checkpoint was made of everything, whoever may see it.
+            return None
         found = self._ports.store.checkpoint(stream_id, projection.name, projection.version)
         if found is None:
             return self._recorded(projection, stream_id, head, refused)

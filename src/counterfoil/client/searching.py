@@ -14,7 +14,7 @@ from counterfoil.client.access import Accessing
 from counterfoil.client.indexed import parts_of, taken
 from counterfoil.client.place import MEMORY
 from counterfoil.core.event_types import CLASSES as ORDERED
-from counterfoil.errors import InputError, InvalidForm, NotPermitted, SearchUnavailable
+from counterfoil.errors import AccessRefused, InputError, InvalidForm, NotPermitted, SearchUnavailable
 from counterfoil.search.answer import Answer, Hit, Lag, Reason
 from counterfoil.search.text import values_of
 
@@ -193,6 +193,13 @@ class Searching(Accessing):
     ) -> frozenset[str]:
         """The classes that may be shown, once the decision about who asks is on record. Raises as :meth:`search`."""
         if actor is None:
+            if self.ports.narrowed:
+                raise AccessRefused(
+                    "a search in a handle that shows content on record only says who asks, and what for",
+                    hint="name actor and purpose",
+                    action="search",
+                    rule="access-required",
+                )
             if stream_id is None:
                 raise NotPermitted(
                     "a search across conversations is not permitted unless it is known who asks, and what for",

@@ -9,10 +9,11 @@ import click
 from counterfoil.cli.commanding import ledger_option
 from counterfoil.cli.exits import Exit
 from counterfoil.cli.face import Face
-from counterfoil.cli.options import face_options, pass_face
+from counterfoil.cli.options import face_options, pass_face, reading_options
 from counterfoil.cli.render.accessed import decision_json, decision_lines
 from counterfoil.cli.render.line import Line, Span
 from counterfoil.cli.verbs.ls import LIMIT_MAX
+from counterfoil.client.access import STREAM
 
 
 @click.group(name="access", short_help="Who was shown what, and why; breaking the glass.")
@@ -26,14 +27,16 @@ def command() -> None:
 @click.option(
     "--limit", type=click.IntRange(1, LIMIT_MAX), default=50, show_default=True, help="Lines of a page."
 )
+@reading_options
 @face_options(ledger=True)
 @pass_face
 def ls(face: Face, after: int, limit: int) -> int:
     """List decisions in the order in which they were made: who, what for, what of, and by which rule.
 
-    Who looks at this list is not recorded: it shows names and purposes, and nothing of any conversation.
+    Who and what for are content: shown on record, as that of any conversation.
     """
-    with face.open() as ledger:
+    with face.open(write=face.reader is not None) as ledger:
+        face.begin(ledger, ledger.streams.id_of(STREAM) if ledger.streams.exists(STREAM) else None)
         found = list(islice(ledger.access.decisions(after), limit + 1))
     if face.as_json:
         for line in found[:limit]:

@@ -138,7 +138,7 @@ def verify(face: Face, names: tuple[str, ...], conversation: str | None) -> int:
 
     Exit code 1 if there is one, 77 if some could not be opened for want of a key and the others are sound.
     """
-    with face.open() as ledger:
+    with face.open(judges=True) as ledger:
         rows = [ledger.artifacts.row(name, conversation) for name in names] or _kept(ledger, conversation)
         unsound = _unsound(face, ledger, rows)
         if face.as_json:

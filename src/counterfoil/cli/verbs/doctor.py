@@ -27,7 +27,7 @@ def command(face: Face) -> int:
     Leaves with 3 where an effect is undecided or waits for a person, 77 where keys are not at hand, not the newest or
     exposed, 69 where the store is in danger, and 75 where what waits could not be read; else with 0, warnings included.
     """
-    with face.open() as ledger:
+    with face.open(judges=True) as ledger:
         ledger.search_place = "on"
         found = ledger.doctor()
     if face.as_json:

@@ -9,7 +9,7 @@ import click
 from counterfoil.cli.commanding import ledger_option
 from counterfoil.cli.exits import Exit
 from counterfoil.cli.face import Face
-from counterfoil.cli.options import face_options, pass_face
+from counterfoil.cli.options import face_options, pass_face, reading_options
 from counterfoil.cli.render.stopped import held_lines, lever_lines
 from counterfoil.core.forms import time_text
 from counterfoil.effects.holding import LeverMoved
@@ -74,11 +74,12 @@ def release(face: Face, tool: str | None, everywhere: bool, by: str, reason: str
 
 
 @command.command(name="ls", short_help="List what is held.")
+@reading_options
 @face_options(ledger=True)
 @pass_face
 def ls(face: Face) -> int:
     """List what is held in the tenant, since when, by whom and why."""
-    with face.open() as ledger:
+    with face.shows() as ledger:
         held = ledger.holds()
         if face.as_json:
             for lever in held:

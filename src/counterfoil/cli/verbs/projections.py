@@ -12,7 +12,7 @@ from counterfoil.cli.apps import APP_HELP
 from counterfoil.cli.exits import Exit
 from counterfoil.cli.face import Face
 from counterfoil.cli.looking_back import declare_projections, view_json
-from counterfoil.cli.options import face_options, pass_face
+from counterfoil.cli.options import face_options, pass_face, reading_options
 from counterfoil.cli.render.exact import written
 from counterfoil.cli.render.line import Line, Span
 from counterfoil.cli.render.marks import marked
@@ -37,6 +37,7 @@ def command() -> None:
 @command.command(name="ls", short_help="How far each projection is kept, and how far it lags.")
 @click.argument("conversation", metavar="[CONVERSATION]", required=False)
 @click.option("--limit", type=click.IntRange(1, LIMIT_MAX), default=PAGE, show_default=True, help="Lines.")
+@reading_options
 @face_options(ledger=True)
 @pass_face
 def ls(face: Face, conversation: str | None, limit: int) -> int:
@@ -45,7 +46,7 @@ def ls(face: Face, conversation: str | None, limit: int) -> int:
     No code of the application is needed. A checkpoint that was found and not used says why: its bytes were damaged,
     its form is not supported, it claimed more than the ledger holds, or it was of an older version.
     """
-    with face.open() as ledger:
+    with face.shows() as ledger:
         found = list(islice(ledger.projection_rows(conversation), limit + 1))
         if face.as_json:
             for row in found[:limit]:
@@ -90,6 +91,7 @@ def _row(row: dict[str, Any]) -> list[Line]:
 @click.argument("name", metavar="PROJECTION")
 @click.argument("conversation", metavar="[CONVERSATION]", required=False)
 @_app
+@reading_options
 @face_options(ledger=True)
 @pass_face
 def show(face: Face, name: str, conversation: str | None, app: str | None) -> int:
@@ -97,14 +99,14 @@ def show(face: Face, name: str, conversation: str | None, app: str | None) -> in
 
     Without CONVERSATION it is one over all of them. A fold that fails says at which event; exit code 65.
     """
-    with face.open() as ledger:
+    with face.shows() as ledger:
         declare_projections(face, ledger, app)
         return _told(face, ledger.projection(name, conversation))
 
 
-def _told(face: Face, view: View) -> int:
+def _told(face: Face, view: View, *, shown: bool = True) -> int:
     if face.as_json:
-        face.give(view_json(view))
+        face.give(_json(view, shown=shown))
     if view.encoded is None:
         raise view.error()
     if not face.as_json:
@@ -113,8 +115,13 @@ def _told(face: Face, view: View) -> int:
         face.say(
             Line(Span(marked(head), "strong"), Span(f"  {reached}, from {count(view.began_at)}", "quiet"))
         )
-        face.say([Line(f"  {marked(line)}") for line in written(decode(view.encoded))])
+        if shown:
+            face.say([Line(f"  {marked(line)}") for line in written(decode(view.encoded))])
     return Exit.DONE
+
+
+def _json(view: View, *, shown: bool) -> dict[str, Any]:
+    return view_json(view) if shown else view_json(view) | {"state": None}
 
 
 @command.command(name="rebuild", short_help="Fold a projection anew, from the first event.")
@@ -128,14 +135,15 @@ def rebuild(face: Face, name: str, conversation: str | None, every: bool, app: s
     """Fold PROJECTION from the first event and keep the result as its checkpoint.
 
     Without CONVERSATION it is one over all of them. With --all it is folded in every conversation; one whose fold stops
-    is named, and the others go on. Exit code 65 where one has stopped.
+    is named, and the others go on. Exit code 65 where one has stopped. Where the configuration demands who reads, the
+    state is kept and not printed: `projections show --as NAME --purpose TEXT` does.
     """
     if every and conversation is not None:
         raise click.UsageError("name a conversation, or say --all")
     with face.open(write=True) as ledger:
         declare_projections(face, ledger, app)
         if not every:
-            return _told(face, ledger.rebuild_projection(name, conversation))
+            return _told(face, ledger.rebuild_projection(name, conversation), shown=not face.guarded)
         return _rebuild_all(face, ledger, name)
 
 
@@ -147,7 +155,7 @@ def _rebuild_all(face: Face, ledger: Ledger, name: str) -> int:
             done += 1
             stopped += view.encoded is None
             if face.as_json:
-                face.give(view_json(view))
+                face.give(_json(view, shown=not face.guarded))
             elif view.encoded is None:
                 why = view.stopped.why if view.stopped else ""
                 face.say(Line(Span("✗ ", "failure"), f"{stream_id}  {marked(why)}"))

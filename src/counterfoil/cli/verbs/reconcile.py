@@ -11,7 +11,7 @@ import click
 from counterfoil.cli.commanding import ledger_option
 from counterfoil.cli.exits import Exit
 from counterfoil.cli.face import Face
-from counterfoil.cli.options import face_options, pass_face
+from counterfoil.cli.options import face_options, pass_face, reading_options
 from counterfoil.cli.render.reconciled import reconciled_lines
 from counterfoil.client.reconciling import Reconciled
 from counterfoil.core.forms import parse_outside_time, time_ms
@@ -61,6 +61,7 @@ class Moment(click.ParamType):  # type: ignore[type-arg]  # generic in newer ver
 @click.option("--until", type=Moment(), help="Effects intended before then.")
 @click.option("--settle", is_flag=True, help="Record what the book says of effects in doubt.")
 @click.option("--by", metavar="NAME", help="Who settles.")
+@reading_options
 @face_options(ledger=True)
 @pass_face
 def command(
@@ -81,7 +82,13 @@ def command(
         raise click.UsageError("--settle takes --by NAME: a person records what the book says")
     columns = Columns(*(told[f"{name}_column"] for name in ("key", "id", "amount", "status")))
     source: str | BinaryIO = sys.stdin.buffer if place == "-" else place
-    with face.open(write=settle) as ledger, face.progress("reading the book", "lines") as progress:
+    # Keys and amounts are content: where they are withheld every effect would differ from the book.
+    face.demand(face.reader, "--as")
+    with (
+        face.open(write=settle or face.reader is not None) as ledger,
+        face.progress("reading the book", "lines") as progress,
+    ):
+        face.begin(ledger)
         report = ledger.reconcile(
             tool,
             source,

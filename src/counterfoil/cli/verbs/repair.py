@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import click
+from msgspec.structs import replace
 
 from counterfoil.cli.apps import APP_HELP, load
 from counterfoil.cli.commanding import ledger_option
@@ -89,12 +90,13 @@ def ls(face: Face, state: str, after: str | None, limit: int) -> int:
 @command.command(name="plan", short_help="Show what would undo an effect.")
 @click.argument("effect_id", metavar="EFFECT")
 @_app
+@reading_options
 @face_options(ledger=True)
 @pass_face
 def plan(face: Face, effect_id: str, app: str | None) -> int:
     """Show the calls that would undo EFFECT, as its tool declares them, and what nothing undoes. Nothing is recorded."""
     load(face, app)
-    with face.open() as ledger:
+    with face.shows() as ledger:
         declared = ledger.repair_plan(effect_id)
         if face.as_json:
             calls = [
@@ -274,6 +276,9 @@ def correct(face: Face, event: str, by: str, reason: str, value: str, evidence: 
 
 
 def _tell(face: Face, report: RepairReport, app: str | None = None) -> Exit:
+    if face.guarded:
+        # What remains is content; who acts is on record, and who reads is not.
+        report = replace(report, residual_impact=None)
     if face.as_json:
         face.give(repaired.report_json(report))
     else:

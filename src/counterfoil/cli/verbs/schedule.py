@@ -11,7 +11,7 @@ from counterfoil.cli.commanding import ledger_option
 from counterfoil.cli.exits import Exit
 from counterfoil.cli.face import Face
 from counterfoil.cli.given import json_given
-from counterfoil.cli.options import face_options, pass_face
+from counterfoil.cli.options import face_options, pass_face, reading_options
 from counterfoil.cli.render.scheduled import empty_lines, made_lines, over_lines, schedule_lines
 from counterfoil.cli.shapes import row_json
 from counterfoil.cli.verbs.ls import LIMIT_MAX
@@ -35,11 +35,12 @@ def command() -> None:
 @click.option("--conversation", metavar="NAME", help="Only those of this conversation.")
 @click.option("--state", type=click.Choice(STATES), default="active", show_default=True, help="Which ones.")
 @click.option("--limit", type=click.IntRange(1, LIMIT_MAX), default=50, show_default=True, help="How many.")
+@reading_options
 @face_options(ledger=True)
 @pass_face
 def ls(face: Face, conversation: str | None, state: str, limit: int) -> int:
     """List schedules, the next due first. What they say is content and not shown."""
-    with face.open() as ledger:
+    with face.shows() as ledger:
         rows = ledger.schedules(conversation, None if state == "all" else state, limit)
         if face.as_json:
             for row in rows:

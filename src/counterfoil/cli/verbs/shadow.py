@@ -6,7 +6,7 @@ import click
 
 from counterfoil.cli.exits import Exit
 from counterfoil.cli.face import Face
-from counterfoil.cli.options import face_options, pass_face
+from counterfoil.cli.options import face_options, pass_face, reading_options
 from counterfoil.cli.render.stopped import shadow_line_table
 from counterfoil.cli.shapes import row_json
 from counterfoil.client.shadowing import shadow_calls
@@ -18,6 +18,7 @@ from counterfoil.client.shadowing import shadow_calls
 @click.option(
     "--calls", is_flag=True, help="Each call that would not have been allowed, as JSON, one a line."
 )
+@reading_options
 @face_options(ledger=True)
 @pass_face
 def command(face: Face, policy: str | None, revision: str | None, calls: bool) -> int:
@@ -25,7 +26,7 @@ def command(face: Face, policy: str | None, revision: str | None, calls: bool) -
 
     A policy is put in shadow where the ledger is opened: policy=shadow(policy).
     """
-    with face.open() as ledger:
+    with face.shows() as ledger:
         if calls:
             for row in shadow_calls(ledger.ports, policy, revision):
                 if row["outcome"] != "allow":

@@ -8,7 +8,7 @@ import click
 
 from counterfoil.cli.exits import Exit
 from counterfoil.cli.face import Face
-from counterfoil.cli.options import face_options, pass_face
+from counterfoil.cli.options import face_options, pass_face, reading_options
 from counterfoil.cli.render import turned
 from counterfoil.cli.render.line import Line, Span
 from counterfoil.cli.turning import FoundTurn, find_turn, journal_option
@@ -24,6 +24,7 @@ def command() -> None:
 @command.command(name="show", short_help="Show a turn stage by stage.")
 @click.argument("turn_id", metavar="ID")
 @journal_option
+@reading_options
 @face_options(ledger=True)
 @pass_face
 def show(face: Face, turn_id: str, journal: str | None) -> int:
@@ -44,6 +45,7 @@ def show(face: Face, turn_id: str, journal: str | None) -> int:
 @command.command(name="verify", short_help="Check a turn's chain.")
 @click.argument("turn_id", metavar="ID")
 @journal_option
+@reading_options
 @face_options(ledger=True)
 @pass_face
 def verify(face: Face, turn_id: str, journal: str | None) -> int:

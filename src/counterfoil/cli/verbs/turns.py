@@ -7,7 +7,7 @@ import click
 from counterfoil.cli.commanding import ledger_option
 from counterfoil.cli.exits import Exit
 from counterfoil.cli.face import Face
-from counterfoil.cli.options import face_options, pass_face
+from counterfoil.cli.options import face_options, pass_face, reading_options
 from counterfoil.cli.render import turned
 from counterfoil.cli.turning import journal_option, opened_journal
 from counterfoil.cli.verbs.ls import LIMIT_MAX
@@ -27,6 +27,7 @@ from counterfoil.journal.event import TurnInfo
     "--limit", type=click.IntRange(1, LIMIT_MAX), default=MAX_LIST, show_default=True, help="Lines of a page."
 )
 @journal_option
+@reading_options
 @face_options(ledger=True)
 @pass_face
 def command(face: Face, agent: str | None, session: str | None, limit: int, journal: str | None) -> int:
@@ -50,7 +51,7 @@ def _found(
     face: Face, agent: str | None, session: str | None, limit: int, journal: str | None
 ) -> list[TurnInfo]:
     if journal is None:
-        with face.open() as ledger:
+        with face.shows() as ledger:
             return ledger.turns(agent=agent, session=session, limit=limit)
     from counterfoil.core.forms import is_digest
     from counterfoil.journal.digests import session_digest
