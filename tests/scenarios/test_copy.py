@@ -22,6 +22,7 @@ from counterfoil.errors import (
     LedgerMoved,
 )
 from tests.archives import converse, verified
+from tests.command import Shell
 from tests.scenarios.conftest import ON_SERVER, lies
 from tests.servers.fixtures import schema_for
 
@@ -157,6 +158,46 @@ def test_a_place_that_holds_something_is_no_target(origin, tmp_path):
     with counterfoil.open(tmp_path / "taken") as taken, counterfoil.open(origin) as source:
         assert contents(taken) == before
         assert not source.read_only
+
+
+def test_run_again_when_it_is_done_it_says_so_and_changes_nothing(origin, target, tmp_path):
+    artifacts = tmp_path / "objects"
+    first = copy_ledger(origin, target, artifacts=artifacts)
+    with counterfoil.open(target, artifacts=artifacts) as copy:
+        with copy.run("support", conversation="case-8472", message="m") as run:
+            run.step("look", str.title, "here")
+        before = contents(copy)
+    again = copy_ledger(origin, target, artifacts=artifacts)
+    assert (first.already, again.already) == (False, True)
+    assert (again.ledger, again.streams, again.events) == (first.ledger, first.streams, first.events)
+    assert (again.keys, again.artifacts, again.companions) == (0, 0, 0)
+    with counterfoil.open(target, artifacts=artifacts) as copy:
+        assert contents(copy) == before
+
+
+def test_the_command_run_again_says_that_it_is_copied_already(origin, tmp_path):
+    shell = Shell(tmp_path)
+    words = ("copy", str(origin), str(tmp_path / "copy"))
+    assert shell(*words, ledger=False).code == 0
+    again = shell(*words, ledger=False)
+    assert (again.code, "already copied" in again.out) == (0, True)
+    assert shell(*words, "--json", ledger=False).json["already"] is True
+    # To another place it does not go a second time.
+    elsewhere = shell("copy", str(origin), str(tmp_path / "other"), ledger=False)
+    assert (elsewhere.code, "goes on there" in " ".join(elsewhere.err.split())) == (4, True)
+
+
+def test_a_copy_that_lost_what_it_was_given_is_none(origin, tmp_path):
+    copy_ledger(origin, tmp_path / "copy")
+    raw = sqlite3.connect(tmp_path / "copy" / "ledger.db")
+    for (name,) in raw.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+        raw.execute(f"DROP TRIGGER {name}")
+    (last,) = raw.execute("SELECT max(position) FROM event WHERE event_type = 'run.finished'").fetchone()
+    raw.execute("DELETE FROM event WHERE position = ?", (last,))
+    raw.commit()
+    raw.close()
+    with pytest.raises(ChainBroken):
+        copy_ledger(origin, tmp_path / "copy")
 
 
 def test_a_damaged_ledger_is_not_retired(origin, tmp_path):

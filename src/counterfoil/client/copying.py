@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from counterfoil.abc import ArtifactStore, Clock, Ids, KeyProvider, KeyStore
-from counterfoil.archive.copying import copy_companions, copy_streams, differing, streams_of
+from counterfoil.archive.copying import Copied, copy_companions, copy_streams, differing, streams_of
 from counterfoil.artifacts.rows import ARTIFACTS
 from counterfoil.client import rebuilding
 from counterfoil.client.artifacts import place_of
@@ -46,7 +46,7 @@ Progress = Callable[[str, int, int | None], None]
 
 
 class CopyReport(Struct, frozen=True):
-    """What a copy came to. ``resumed``: an earlier one had begun it."""
+    """What a copy came to. ``resumed``: an earlier one had begun it; ``already``: it had ended, and nothing was copied now."""
 
     ledger: str
     source: str
@@ -57,6 +57,7 @@ class CopyReport(Struct, frozen=True):
     artifacts: int
     companions: int
     resumed: bool
+    already: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """The result as plain values."""
@@ -79,7 +80,8 @@ def copy_ledger(
 
     Others may write to the source until the end; then it is retired with ``ledger.moved`` and refuses every append, what
     was recorded since is brought over, and only then the copy opens. Killed at any point, it is run again and goes on.
-    The copy is verified before the source is retired. ``artifacts`` says where the copy's artifacts lie where the place
+    The copy is verified before the source is retired. Run again when it has ended it verifies the copy once more, checks
+    that it holds everything that the source does, and changes nothing. ``artifacts`` says where the copy's artifacts lie where the place
     does not. Raises ``InvalidForm`` for a target that holds something else, ``ChainBroken`` where the source is damaged,
     ``KeyStoreMissing`` without its keys.
     """
@@ -156,6 +158,8 @@ class _Copy:
 
     def run(self) -> CopyReport:
         source, target = self._from.store, self._to.store
+        if self._has_ended():
+            return self._confirmed()
         self._demand_objects()
         resumed = self._begin()
         target.despite("copying")
@@ -190,6 +194,45 @@ class _Copy:
             companions,
             resumed,
         )
+
+    def _has_ended(self) -> bool:
+        """Whether the source went to this very place, and goes on there."""
+        source, target = self._from.store, self._to.store
+        same = target.ledger_id == source.ledger_id and self._from.place != self._to.place
+        went = source.standing() == "moved" and target.standing() not in ("copying", "restored")
+        return same and went and _holds(target)
+
+    def _confirmed(self) -> CopyReport:
+        """Nothing is copied twice: what lies there verifies, and still holds all that the source does."""
+        copied = Copied()
+        for stream in streams_of(self._from.store):
+            end = self._last(stream)
+            if not self._goes_on(stream, end):
+                raise ChainBroken(
+                    f"{self._to.place} is no copy of {self._from.place} any more: {stream.stream_id} is not there as it was",
+                    hint="the source is retired and whole; run `counterfoil verify` on both",
+                    stream_id=stream.stream_id,
+                )
+            copied.streams += 1
+            copied.events += end
+        self._verify()
+        ledger, source, target = self._to.store.ledger_id, self._from.place, self._to.place
+        return CopyReport(
+            ledger, source, target, copied.streams, copied.events, 0, 0, 0, resumed=False, already=True
+        )
+
+    def _goes_on(self, stream: StoredStream, end: int) -> bool:
+        """Whether the target's stream begins with all of the source's; events may have been added since."""
+        there = self._to.store.stream(stream.stream_id)
+        if there is None or (there.genesis, there.tenant) != (stream.genesis, stream.tenant):
+            return False
+        if end == 0:
+            return True
+        last, copy = [
+            store.read(stream.stream_id, end - 1, 1, content=False)
+            for store in (self._from.store, self._to.store)
+        ]
+        return [event.hash for event in copy] == [event.hash for event in last]
 
     def _told(self, words: str) -> Callable[[int, int | None], None]:
         return lambda done, total: self._progress(words, done, total)
@@ -252,7 +295,7 @@ class _Copy:
             kinds = ", ".join(report.kinds)
             raise ChainBroken(
                 f"the copy of {self._from.place} does not verify: {kinds}",
-                hint="nothing was retired; run `counterfoil verify` on the source, and say where its artifacts lie "
+                hint="nothing was retired by this; run `counterfoil verify` on the source, and say where its artifacts lie "
                 "if not beside it: --from-artifacts DIR",
                 place=self._to.place,
             )

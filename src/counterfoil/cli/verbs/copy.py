@@ -23,7 +23,8 @@ def command(face: Face, source: str, target: str, artifacts: str | None, from_ar
     """Copy the ledger FROM to TO, which is empty: a directory, or postgresql://USER@HOST/DATABASE.
 
     It keeps its id, its keys and its artifacts. Others may write until the end; then FROM is retired and refuses every
-    append, so that there are never two. Killed in the middle, the same command goes on where it ended.
+    append, so that there are never two. Killed in the middle, the same command goes on where it ended; run again when it is
+    done it verifies the copy, says so, and changes nothing.
     """
     from counterfoil.client.copying import copy_ledger
 
@@ -42,6 +43,11 @@ def command(face: Face, source: str, target: str, artifacts: str | None, from_ar
     of = f"{plural(report.events, 'event')} in {plural(report.streams, 'stream')}"
     shown = without_password(target)
     face.say(Line(Span("✓ ", "good"), Span(marked(shown), "strong"), f"  {of}"))
+    if report.already:
+        face.say(
+            Line("  already copied: it verifies, and holds all that the source does; nothing was copied now")
+        )
+        return
     face.say(
         Line(f"  keys {count(report.keys)}, artifacts {count(report.artifacts)}, ledger {report.ledger}")
     )
