@@ -105,6 +105,29 @@ def test_an_object_cut_at_every_byte_or_missing_is_refused(small, tmp_path, targ
     assert "not there" in refused(target, made, before).message
 
 
+@pytest.mark.parametrize(
+    "name, told",
+    [("0" * 64, f"object {'0' * 64}"), ("f" * 64, "ffff"), ("ann's letter.txt", "a file that is no object")],
+)
+def test_an_object_that_nothing_lists_is_refused_by_its_name(small, tmp_path, target, name, told):
+    made = copied(small, tmp_path)
+    (made / "objects" / name).write_bytes(b"smuggled")
+    error = refused(target, made, left(target))
+    assert (error.code, told in error.message, "ann" in error.message) == ("archive_invalid", True, False)
+    (made / "objects" / name).unlink()
+    target.import_archive(made)
+
+
+def test_an_archive_without_objects_has_none_beside_it(tmp_path, target):
+    with counterfoil.open(tmp_path / "ledger") as origin:
+        with origin.run("a", conversation="c", message="m"):
+            pass
+        origin.export_archive(["c"], tmp_path / "made")
+    (tmp_path / "made" / "objects").mkdir(exist_ok=True)
+    (tmp_path / "made" / "objects" / ("0" * 64)).write_bytes(b"smuggled")
+    assert "does not list it" in refused(target, tmp_path / "made", left(target)).message
+
+
 def test_with_any_single_bit_turned_over_it_is_refused(small, tmp_path, target):
     chance, before = random.Random(8472), left(target)
     made = copied(small, tmp_path)

@@ -27,6 +27,8 @@ from counterfoil.errors import CounterfoilError, InvalidForm
 CTX: Final = "counterfoil/archive/v1"
 LINE_BYTES_MAX: Final = 16 * 1024 * 1024
 """No event of allowed size makes a longer line."""
+OBJECT_LINE: Final = b'{"bytes":'
+"""How the line of an object begins, and no other."""
 STREAMS_MAX: Final = SEQUENCE_MAX
 
 _MEMBERS: Final[Mapping[str, frozenset[str]]] = {

@@ -56,8 +56,8 @@ class Source(Protocol):
         """The bytes of an object piece by piece, or None if it is not there."""
         ...
 
-    def objects(self) -> int | None:
-        """How many objects there are; None where nobody counts them."""
+    def names(self) -> Iterator[str]:
+        """The names of the files where objects lie, in no order."""
         ...
 
 
@@ -233,8 +233,8 @@ class _ZipSource:
         entry = self._entries.get(f"{OBJECTS}/{sha256}")
         return None if entry is None else _pieces(Member(self._file, entry))
 
-    def objects(self) -> int | None:
-        return len(self._entries) - 1
+    def names(self) -> Iterator[str]:
+        return (name.removeprefix(f"{OBJECTS}/") for name in self._entries if name != LINES)
 
 
 class _DirectorySource:
@@ -250,8 +250,14 @@ class _DirectorySource:
         path = self._directory / OBJECTS / sha256
         return _file_pieces(path) if is_digest(sha256) and path.is_file() else None
 
-    def objects(self) -> int | None:
-        return None
+    def names(self) -> Iterator[str]:
+        try:
+            with os.scandir(self._directory / OBJECTS) as entries:
+                for entry in entries:
+                    yield entry.name
+        except FileNotFoundError:
+            # Without objects there is no folder for them.
+            return
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from msgspec import Struct, field
 from counterfoil.archive.lines import (
     CTX,
     LINE_BYTES_MAX,
+    OBJECT_LINE,
     as_bytes,
     parse_line,
     record_bytes,
@@ -20,7 +21,7 @@ from counterfoil.archive.place import Lines, Source
 from counterfoil.core.catalogue import Registry
 from counterfoil.core.chain import ChainState, Erasures, Fault
 from counterfoil.core.event import Header, event_hash, read_header
-from counterfoil.core.forms import time_ms
+from counterfoil.core.forms import is_digest, time_ms
 from counterfoil.core.genesis import Genesis, parse_genesis
 from counterfoil.errors import ArchiveInvalid, CounterfoilError, InputError, InvalidForm
 from counterfoil.store.unit import StoredEvent
@@ -177,10 +178,22 @@ class ArchiveReader:
         if lines.readline(1):
             self._place = Place(self._place.line + 1, self._next_offset)
             self._refuse("something stands behind the end")
-        held = self._source.objects()
-        if held is not None and held != listed:
+        held = sum(1 for _ in self._source.names())
+        if held > listed:
+            self._refuse(f"{self._unlisted()} lies among its objects, and the archive does not list it")
+        if held < listed:
             self._refuse(f"{listed} objects are listed and {held} are there")
         self.sha256 = self._digest.hexdigest()
+
+    def _unlisted(self) -> str:
+        """The first file that no line lists; the lines are read once more for it, in place of keeping every name."""
+        names = set(self._source.names())
+        lines = self._source.lines()
+        while line := lines.readline(LINE_BYTES_MAX + 1):
+            if line.startswith(OBJECT_LINE):
+                names.discard(parse_line(line.rstrip(b"\n"))["sha256"])
+        name = min(names, default="")
+        return f"object {name}" if is_digest(name) else "a file that is no object"
 
     # ---- a stream --------------------------------------------------------------------------------------------------
 
