@@ -112,7 +112,7 @@ _ROWS: Final[tuple[tuple[str, str, str], ...]] = (
     (
         "provider.failed",
         "call_id id:cal, provider name, error_class name, status? n, retryable bool, chunks? n",
-        "message, partial output",
+        "message, partial output, or an answer that is no response",
     ),
     ("state.set", "slot name, version n, value? t", "value"),
     ("state.cleared", "slot name, version n, value? t", "value"),

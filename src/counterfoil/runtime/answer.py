@@ -16,7 +16,7 @@ from counterfoil.flow.requests import Flow, Now
 from counterfoil.runtime import events
 from counterfoil.runtime.chunks import Chunks
 from counterfoil.runtime.events import Said
-from counterfoil.runtime.model import Response, response_from_json, response_json
+from counterfoil.runtime.model import Response, answer_json, response_from_json, response_json
 from counterfoil.runtime.outcome import MESSAGE_CHARACTERS_MAX, error_content, is_result
 from counterfoil.runtime.question import Question
 from counterfoil.runtime.recording import draft, error_label, record, shown_name
@@ -58,7 +58,7 @@ def answered(scope: RunScope, sent: Sent, response: Response) -> Flow[Response |
     try:
         said = _responded(scope, sent, response)
     except Exception as refused:  # noqa: BLE001 - a response holds whatever a model put into it
-        return (yield from failed(scope, sent, refused, unusable=True))
+        return (yield from failed(scope, sent, refused, unusable=True, answer=response))
     served = {"response": said.content["response"]}
     event = sent.draft(scope, said)
     try:
@@ -104,12 +104,13 @@ def failed(
     error: BaseException,
     *,
     unusable: bool = False,
+    answer: Any = None,
     seen: bool = False,
     stopped: bool = False,
 ) -> Flow[Again]:
     """Record a failure with what was streamed before it; another attempt where a policy says so.
 
-    ``unusable``: the model answered, and the answer cannot be kept. ``seen``: somebody has read chunks of it. Neither
+    ``unusable``: the model answered, and the answer is no response; it is kept as it came. ``seen``: somebody has read chunks of it. Neither
     is tried again. ``stopped``: the call is no result and will be asked again. Raises ``ModelFailed``, or what ended the
     call from outside.
     """
@@ -126,6 +127,7 @@ def failed(
         status=status_of(error),
         message=text_of(error)[:MESSAGE_CHARACTERS_MAX],
         partial=sent.chunks.partial() if sent.chunks.count else None,
+        answer=None if answer is None else answer_json(answer),
     )
     policies = () if cancelled or unusable or seen or isinstance(error, InputError) else sent.asked.retry
     attempt = sent.attempt

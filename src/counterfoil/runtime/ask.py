@@ -126,7 +126,7 @@ def _after(scope: RunScope, sent: Sent, answer: CallResult) -> Flow[Response | A
     try:
         response = sent.chunks.response() if sent.chunks.open else response_of(answer.value)
     except Exception as refused:  # noqa: BLE001 - an answer that cannot be used is a failed call, whatever is wrong with it
-        return (yield from failed(scope, sent, refused, unusable=True))
+        return (yield from failed(scope, sent, refused, unusable=True, answer=answer.value))
     return (yield from answered(scope, sent, response))
 
 

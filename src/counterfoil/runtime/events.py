@@ -283,8 +283,9 @@ def provider_failed(
     status: int | None,
     message: str,
     partial: Mapping[str, Any] | None = None,
+    answer: Any = None,
 ) -> Said:
-    """The attempt brought no response, or a part of one: ``partial`` is what was streamed."""
+    """The attempt brought no response, or a part of one: ``partial`` is what was streamed, ``answer`` what is no response."""
     data = _present(
         call_id=call_id,
         provider=provider,
@@ -293,7 +294,7 @@ def provider_failed(
         retryable=retryable,
         chunks=None if partial is None else len(partial["chunks"]),
     )
-    return Said("provider.failed", data, {"message": message, **_present(partial=partial)})
+    return Said("provider.failed", data, {"message": message, **_present(partial=partial, answer=answer)})
 
 
 def _present(**members: Any) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from counterfoil.core.context import Cut, cut_request
 from counterfoil.core.forms import is_decimal
 from counterfoil.core.limits import HEADER_INTEGER_MAX
 from counterfoil.core.values import from_json, to_json
-from counterfoil.errors import InputError, InvalidForm, NotEncodable
+from counterfoil.errors import CounterfoilError, InputError, InvalidForm, NotEncodable
 
 Purpose = Literal["primary", "tools_disabled", "fallback", "compaction"]
 Finish = Literal["stop", "length", "tools", "filter", "refusal", "other"]
@@ -66,7 +66,7 @@ class Response(Struct, frozen=True):
     """What a model answered.
 
     ``id`` and ``provider`` are the provider's own; ``model`` is the one that served; tokens are counts; ``cost`` is
-    decimal text or a Decimal, never a float; ``data`` keeps whatever else should be recorded.
+    decimal text or a Decimal from 0, never a float; ``data`` keeps whatever else should be recorded.
 
     >>> counterfoil.Response("On its way.", finish="end_turn", output_tokens=4, cost="0.0002").finish
     'stop'
@@ -106,6 +106,9 @@ Model = Callable[
 
 StreamingModel = Callable[[Request], Any]
 """As :data:`Model`, returning an iterator of chunks (text, dicts, perhaps a Response at the end), async or not."""
+
+ANSWER_BYTES_MAX: Final = 1_048_576
+"""Largest answer that is kept although it is no response; what is larger could hinder that its failure is recorded."""
 
 _MEMBERS: Final = frozenset(Response.__struct_fields__)
 _TOKENS: Final = {
@@ -195,7 +198,15 @@ def _money(cost: Any) -> str:
             hint="a float has lost digits already",
             argument="cost",
         )
-    return text
+    if not text.startswith("-"):
+        return text
+    if Decimal(text):
+        raise InvalidForm(
+            "cost is a decimal from 0, not a negative one",
+            hint="record what was given back as a fact of your own: run.record(…)",
+            argument="cost",
+        )
+    return text[1:]
 
 
 # ---- JSON --------------------------------------------------------------------------------------------------------
@@ -235,10 +246,33 @@ def response_json(response: Response) -> dict[str, Any]:
     return cast("dict[str, Any]", to_json(given, "response"))
 
 
+def answer_json(answer: Any) -> Any:
+    """What a model answered that is no response, for content: as it came, member by member where not all have a form."""
+    found = _formed(answer)
+    members = asdict(answer) if isinstance(answer, Response) else answer
+    if found is None and isinstance(members, Mapping):
+        found = {str(name): _formed(value) for name, value in members.items() if value not in (None, (), "")}
+    if found is None or len(canonical.encode(found)) > ANSWER_BYTES_MAX:
+        return {"type": type(answer).__name__}
+    return found
+
+
+def _formed(value: Any) -> Any:
+    try:
+        return None if isinstance(value, Response) else to_json({"it": value}, "answer")["it"]
+    except CounterfoilError:
+        return None
+
+
 def response_from_json(content: Mapping[str, Any]) -> Response:
     """The response that :func:`response_json` was given."""
     value = from_json(dict(content))
-    return Response(**{name: inner for name, inner in value.items() if name in _MEMBERS})
+    members = {name: inner for name, inner in value.items() if name in _MEMBERS}
+    # What was recorded is given back as it was, also a cost that is refused today.
+    cost = members.pop("cost", None)
+    response = Response(**members)
+    force_setattr(response, "cost", cost)
+    return response
 
 
 PURPOSES: Final = get_args(Purpose)

@@ -91,7 +91,7 @@ class Live:
                 return None
             response = response_of(answer.value)
         except Exception as refused:  # noqa: BLE001 - an answer that cannot be used is a failed call
-            return (yield from self.failed(refused, unusable=True))
+            return (yield from self.failed(refused, unusable=True, answer=answer.value))
         return (yield from self._answered(response))
 
     def finished(self) -> Flow[Response | Again]:
@@ -111,11 +111,15 @@ class Live:
         self.end()
         return done
 
-    def failed(self, error: BaseException, *, unusable: bool = False) -> Flow[Again]:
+    def failed(self, error: BaseException, *, unusable: bool = False, answer: Any = None) -> Flow[Again]:
         """The call raised, or its stream did. What a reader has seen of it is not tried again."""
         seen = self.chunks.count > 0
         try:
-            return (yield from failed(self.scope, self._request, error, unusable=unusable, seen=seen))
+            return (
+                yield from failed(
+                    self.scope, self._request, error, unusable=unusable, answer=answer, seen=seen
+                )
+            )
         except BaseException as raised:
             # What could not be recorded stays open, and is recorded when the run is left.
             if isinstance(raised, ModelFailed) or (raised is error and isinstance(error, FROM_OUTSIDE)):

@@ -10,6 +10,7 @@ import pytest
 
 import counterfoil
 from counterfoil.errors import Divergence, InputError, InvalidForm, ModelFailed, NotEncodable
+from counterfoil.runtime.model import response_from_json
 from tests.running import ScriptedModel, facts, types_of, vanish
 
 
@@ -210,6 +211,57 @@ def test_an_answer_that_cannot_be_recorded_is_a_failed_call_and_stays_one(world,
     assert 0 < len(told.content["message"]) <= 4096
     with pytest.raises(ModelFailed), world.worker().run("a", conversation="c", dedupe="1") as again:
         again.ask(never, "q", name="m")
+
+
+def kept_answer(ledger):
+    (failed,) = ledger.events("c", types=["provider.failed"])
+    return failed.content["answer"]
+
+
+@pytest.mark.parametrize("cost", ["-1", Decimal("-0.5"), -3])
+def test_a_cost_below_nothing_is_refused_and_the_answer_is_kept(world, ledger, cost):
+    for _ in range(2):
+        with world.worker().run("a", conversation="c", dedupe="m") as run:
+            with pytest.raises(ModelFailed, match="a decimal from 0, not a negative one"):
+                run.ask(lambda _: {"text": "paid for", "cost": cost}, "hi", name="m")
+            run.step("look", str.title, "on")
+    assert kept_answer(ledger)["text"] == "paid for"
+
+
+@pytest.mark.parametrize(
+    "answer, kept",
+    [
+        (
+            {"text": "paid for", "usage": {"input_tokens": -3}},
+            {"text": "paid for", "usage": {"input_tokens": -3}},
+        ),
+        (
+            {"text": "paid for", "output_tokens": 2.5, "data": {"of": object}},
+            {"text": "paid for", "output_tokens": 2.5, "data": None},
+        ),
+        (counterfoil.Response("paid for", data={"of": object}), {"text": "paid for"}),
+        (17, 17),
+        (object(), {"type": "object"}),
+        ({"text": "x" * 1_048_577, "input_tokens": -1}, {"type": "dict"}),
+    ],
+)
+def test_an_answer_that_is_no_response_is_kept_with_the_failure(ledger, answer, kept):
+    with ledger.run("a", conversation="c") as run, pytest.raises(ModelFailed):
+        run.ask(lambda _: answer, "hi", name="m")
+    found = kept_answer(ledger)
+    assert found == kept or {name: found[name] for name in kept} == kept
+
+
+def test_nothing_is_nothing_with_whichever_sign(ledger):
+    assert [counterfoil.Response(cost=cost).cost for cost in ("-0", Decimal("-0.00"), "0")] == [
+        "0",
+        "0.00",
+        "0",
+    ]
+
+
+def test_a_cost_below_nothing_that_was_recorded_once_comes_back_as_it_was():
+    assert response_from_json({"text": "x", "cost": "-1"}).cost == "-1"
 
 
 def test_a_response_that_cannot_be_made_inside_the_model_is_a_failed_call_too(ledger):
