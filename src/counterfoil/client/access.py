@@ -23,6 +23,7 @@ from counterfoil.client.artifacts import Keeping
 from counterfoil.client.gating import Gate
 from counterfoil.client.handle import Handle
 from counterfoil.core.artifact import Reference
+from counterfoil.core.bounds import check_limit
 from counterfoil.core.forms import time_text
 from counterfoil.core.keyed import KeyMaterial
 from counterfoil.core.several import several
@@ -112,6 +113,7 @@ class Access:
 
     def decisions(self, after: int = 0, limit: int | None = None) -> Iterator[DecisionLine]:
         """What was decided, and what glass was broken, in order; none where nobody asked yet."""
+        check_limit(limit)
         if not self._handle.streams.exists(STREAM):
             return
         stream_id = self._handle.streams.id_of(STREAM)

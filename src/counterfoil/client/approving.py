@@ -11,9 +11,9 @@ from counterfoil.approvals.rows import APPROVAL_ASSIGNEES, APPROVALS, person_ind
 from counterfoil.approvals.standing import ApprovalStanding, standing_of
 from counterfoil.approvals.state import PENDING, STATES
 from counterfoil.client import reading
-from counterfoil.client.bounds import check_limit, check_texts
 from counterfoil.client.handle import Handle
 from counterfoil.client.ports import LedgerPorts
+from counterfoil.core.bounds import check_limit, check_texts
 from counterfoil.core.ids import is_id
 from counterfoil.errors import ApprovalNotFound, InvalidForm
 from counterfoil.flow.drafting import Person
@@ -54,6 +54,8 @@ def approval_rows(
     check_texts("what approvals are found by", (assignee, tool, run_id, stream_id, after))
     now_ms = ports.now_ms()
     found: list[Row] = []
+    if limit == 0:
+        return found
     start = None if after is None else approval_row(ports, after)
     for row in _candidates(ports, start, state, assignee, run_id, stream_id):
         due = row["due_at_ms"]

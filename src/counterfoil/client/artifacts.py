@@ -20,11 +20,11 @@ from counterfoil.artifacts.keep import (
 )
 from counterfoil.artifacts.rows import ARTIFACTS
 from counterfoil.artifacts.vault import State, Vault
-from counterfoil.client.bounds import check_limit, check_texts
 from counterfoil.client.handle import Handle
 from counterfoil.client.place import files_in
 from counterfoil.client.ports import LedgerPorts
 from counterfoil.core.artifact import SCHEME, Reference, reference_of
+from counterfoil.core.bounds import check_limit, check_texts
 from counterfoil.errors import ArtifactNotFound, InvalidForm
 from counterfoil.flow.event import Event
 from counterfoil.flow.requests import Entry, PutArtifact, UnitDraft
@@ -48,6 +48,8 @@ def artifact_rows(
     check_limit(limit)
     check_texts("what artifacts are found by", (stream_id, run_id))
     found: list[Row] = []
+    if limit == 0:
+        return found
     for row in _pages(ports, stream_id, run_id, after):
         fits = (
             row["tenant"] == ports.tenant

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 from counterfoil.abc import ChildHost, ChildLink, HostAnswer
-from counterfoil.client.bounds import check_limit, check_texts
 from counterfoil.client.handle import Handle
+from counterfoil.core.bounds import check_limit, check_texts
 from counterfoil.core.ids import is_id
 from counterfoil.core.several import several
 from counterfoil.errors import InvalidForm, RunNotFound

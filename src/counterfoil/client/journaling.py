@@ -7,6 +7,7 @@ from typing import Final
 
 from counterfoil.client.handle import Handle
 from counterfoil.client.ports import LedgerPorts
+from counterfoil.core.bounds import check_count, check_texts
 from counterfoil.core.ids import is_id
 from counterfoil.errors import InvalidForm, TurnNotFound
 from counterfoil.flow.drive import drive
@@ -79,6 +80,7 @@ class LedgerTurns:
         session_hash: str | None,
         limit: int,
     ) -> list[TurnInfo]:
+        check_count("limit", limit)
         found: list[TurnInfo] = []
         if tenant != self._ports.tenant:
             return found
@@ -153,6 +155,8 @@ class Journaling(Handle):
         self, *, agent: str | None = None, session: str | None = None, limit: int = MAX_LIST
     ) -> list[TurnInfo]:
         """Turns, newest first: of an agent, of a session (a conversation, by name or stream id), or all."""
+        check_count("limit", limit)
+        check_texts("what turns are found by", (agent, session))
         if session is not None:
             stream_id = self._find(session)
             return [] if stream_id is None else self.journal.of_stream(stream_id, agent_id=agent, limit=limit)

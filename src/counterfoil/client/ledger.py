@@ -15,7 +15,6 @@ from counterfoil.client.approving import Approving
 from counterfoil.client.archiving import Archiving
 from counterfoil.client.artifacts import place_of
 from counterfoil.client.asof import Rewinding
-from counterfoil.client.bounds import check_limit
 from counterfoil.client.budgeting import Budgeting
 from counterfoil.client.clock import SystemClock
 from counterfoil.client.companions import Companions
@@ -39,6 +38,7 @@ from counterfoil.client.searching import Searching, SearchPlace
 from counterfoil.client.stating import Stating
 from counterfoil.client.stopping import Stopping
 from counterfoil.client.working import Working
+from counterfoil.core.bounds import check_limit
 from counterfoil.core.catalogue import Registry
 from counterfoil.core.fields import FieldForm
 from counterfoil.core.forms import is_label

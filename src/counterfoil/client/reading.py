@@ -8,8 +8,8 @@ from typing import Any, Final
 from msgspec import Struct
 
 from counterfoil.access.session import Session
-from counterfoil.client.bounds import check_count, check_limit, check_texts
 from counterfoil.client.ports import LedgerPorts
+from counterfoil.core.bounds import check_count, check_limit, check_texts
 from counterfoil.core.event import Header
 from counterfoil.effects.rows import EFFECTS
 from counterfoil.errors import CounterfoilError, InputError, IntegrityError, StreamNotFound
@@ -220,15 +220,16 @@ def _text(content: dict[str, Any], name: str) -> str | None:
 # ---- rows ----------------------------------------------------------------------------------------------------------
 
 
-def table_rows(ports: LedgerPorts, table: str, index: str, prefix: Key, limit: int | None) -> list[Row]:
-    """Rows of an index under a prefix, at most ``limit``, in the order of the index."""
+def table_rows(
+    ports: LedgerPorts, table: str, index: str, prefix: Key, limit: int | None, after: Key | None = None
+) -> list[Row]:
+    """Rows of an index under a prefix, behind the place ``after`` and at most ``limit``, in the order of the index."""
     check_limit(limit)
     check_texts("what rows are found by", prefix)
     from counterfoil.client.features import TABLES
 
     spec = next(spec for spec in TABLES if spec.name == table)
     found: list[Row] = []
-    after: Key | None = None
     while limit is None or len(found) < limit:
         want = PAGE_ROWS if limit is None else min(PAGE_ROWS, limit - len(found))
         page = ports.store.select(table, index, prefix, after, want)

@@ -9,6 +9,7 @@ from typing import Any, Final
 from counterfoil.client import reading
 from counterfoil.client.handle import Handle
 from counterfoil.client.place import MEMORY
+from counterfoil.core.bounds import check_limit, check_texts
 from counterfoil.core.ids import is_id
 from counterfoil.core.values import from_json
 from counterfoil.effects.compensation import PlannedCall
@@ -31,7 +32,7 @@ from counterfoil.repair.state import RESULTS, STATES, RepairResult
 from counterfoil.runtime.block import RunHost
 from counterfoil.runtime.run import Run
 from counterfoil.runtime.spec import check_text
-from counterfoil.store.rows import Key, Row
+from counterfoil.store.rows import Row
 
 PAGE_STREAMS: Final = 500
 
@@ -145,15 +146,15 @@ class Repairing(Handle):
         """
         if state is not None and state not in STATES:
             raise InvalidForm(f"a repair is {', '.join(STATES)}", argument="state")
+        check_limit(limit)
+        check_texts("what repairs are found by", (subject, after))
         if subject is not None:
             found = reading.table_rows(self.ports, REPAIRS.name, "by_subject", (subject,), None)
             kept = [row for row in found if row["tenant"] == self.tenant and state in (None, row["state"])]
-            return kept if limit is None else kept[:limit]
+            return kept[:limit]
         index, prefix = "by_state", (self.tenant,) if state is None else (self.tenant, state)
-        if after is None:
-            return reading.table_rows(self.ports, REPAIRS.name, index, prefix, limit)
-        start: Key = REPAIRS.place_in(index, self.repair_row(after))
-        return self.store.select(REPAIRS.name, index, prefix, start, limit or reading.PAGE_ROWS)
+        start = None if after is None else REPAIRS.place_in(index, self.repair_row(after))
+        return reading.table_rows(self.ports, REPAIRS.name, index, prefix, limit, start)
 
     def repair_row(self, repair_id: str) -> Row:
         """The row of one repair. Raises ``RepairNotFound``, also for one of another tenant."""

@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import Any, Final
 
 from counterfoil.approvals.rows import person_index
-from counterfoil.client.bounds import check_limit, check_texts
 from counterfoil.client.handle import Handle
 from counterfoil.client.ports import LedgerPorts
+from counterfoil.core.bounds import check_limit, check_texts
 from counterfoil.core.ids import is_id
 from counterfoil.effects.assigning import Assigned, assign_review
 from counterfoil.effects.rows import EFFECTS, REVIEWS
@@ -45,6 +45,8 @@ def review_rows(
     now_ms = ports.now_ms()
     whose = None if assignee is None else person_index(ports.index, assignee)
     found: list[Row] = []
+    if limit == 0:
+        return found
     for row in _candidates(ports, state, run_id, stream_id, after):
         due = row["due_at_ms"]
         fits = (

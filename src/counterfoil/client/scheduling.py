@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import Any, Final
 
 from counterfoil.abc import Timer
-from counterfoil.client.bounds import check_limit, check_texts
 from counterfoil.client.handle import Handle
 from counterfoil.client.place import MEMORY
+from counterfoil.core.bounds import check_limit, check_texts
 from counterfoil.errors import InvalidForm, ScheduleNotFound, StreamNotFound
 from counterfoil.flow.drafting import Person
 from counterfoil.flow.drive import adrive, drive

@@ -13,6 +13,7 @@ from counterfoil.client import reading
 from counterfoil.client.access import Accessing
 from counterfoil.client.indexed import parts_of, taken
 from counterfoil.client.place import MEMORY
+from counterfoil.core.bounds import check_count
 from counterfoil.core.event_types import CLASSES as ORDERED
 from counterfoil.errors import AccessRefused, InputError, InvalidForm, NotPermitted, SearchUnavailable
 from counterfoil.search.answer import Answer, Hit, Lag, Reason
@@ -80,8 +81,9 @@ class Searching(Accessing):
         from counterfoil.search.query import operators as parsed
         from counterfoil.search.query import plain, terms_of
 
-        if not 1 <= limit <= LIMIT_MAX:
-            raise InputError(f"limit is 1 to {LIMIT_MAX}", argument="limit")
+        check_count("limit", limit)
+        if limit > LIMIT_MAX:
+            raise InputError(f"limit is {LIMIT_MAX} at most", argument="limit")
         expression = parsed(text) if operators else plain(text)
         stream_id = self._scope(conversation, across=across)
         classes = self._decided(text, stream_id, actor, purpose, classification)

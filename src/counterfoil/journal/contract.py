@@ -31,7 +31,7 @@ class TurnReader(Protocol):
         session_hash: str | None = None,
         limit: int = MAX_LIST,
     ) -> list[TurnInfo]:
-        """Turns of an agent and a session (None: of all), newest first, at most ``limit``."""
+        """Turns of an agent and a session (None: of all), newest first, at most ``limit``, which is a whole number from 0."""
         ...
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
+from counterfoil.core.bounds import check_count
 from counterfoil.journal.chain import Chain, check_chain
 from counterfoil.journal.contract import MAX_LIST
 from counterfoil.journal.event import TurnEvent, TurnInfo, TurnNote, info_of, linked
@@ -73,6 +74,7 @@ class MemoryJournal:
         limit: int = MAX_LIST,
     ) -> list[TurnInfo]:
         """See the contract."""
+        check_count("limit", limit)
         with self._lock:
             found = [info_of(turn.events) for turn in self._turns.values() if turn.tenant == tenant]
         found = [
@@ -107,6 +109,7 @@ class MemoryJournal:
         self, before_ms: int, *, tenant: str | None = None, limit: int = MAX_LIST
     ) -> list[TurnNote]:
         """See the contract."""
+        check_count("limit", limit)
         with self._lock:
             last = [
                 note_of(turn.tenant, turn.events[-1])

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final, Protocol, TypeVar
 
+from counterfoil.core.bounds import check_count
 from counterfoil.errors import StoreBusy
 from counterfoil.journal.cells import event_of, info_of_row, is_written_form, note_of_row
 from counterfoil.journal.chain import Chain, check_chain
@@ -191,6 +192,7 @@ class SqlJournal(ABC):
         limit: int = MAX_LIST,
     ) -> list[TurnInfo]:
         """See the contract."""
+        check_count("limit", limit)
         given = ((_BY_AGENT, agent_id), (_BY_SESSION, session_hash))
         narrowed = [(condition, value) for condition, value in given if value is not None]
         statement = _LISTED.format(narrowed=" ".join(condition for condition, _ in narrowed))
@@ -216,6 +218,7 @@ class SqlJournal(ABC):
         self, before_ms: int, *, tenant: str | None = None, limit: int = MAX_LIST
     ) -> list[TurnNote]:
         """See the contract."""
+        check_count("limit", limit)
         with self.reading() as run:
             rows = run(OPEN_TURNS, (before_ms, tenant, tenant, limit)).fetchall()
         return [note_of_row(row) for row in rows]

@@ -152,7 +152,9 @@ class TurnJournals:
         if self.journal is None:
             return []
         now_ms = self._now_ms()
-        found = self.journal.open_turns(now_ms - older_than_ms, limit=limit or self.settings.max_list)
+        found = self.journal.open_turns(
+            now_ms - older_than_ms, limit=self.settings.max_list if limit is None else limit
+        )
         return [last.turn_id for last in found if self._abandon(self.journal, last, now_ms)]
 
     def _abandon(self, journal: TurnJournal, last: TurnNote, now_ms: int) -> bool:

@@ -1,4 +1,4 @@
-"""What lists of a ledger are asked with, checked before a row is read."""
+"""What lists are asked with, checked before a row is read: a limit of 0 is nothing, None is no limit."""
 
 from __future__ import annotations
 
