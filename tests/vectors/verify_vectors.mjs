@@ -664,18 +664,25 @@ class Requests {
     let parent = branch.parent === undefined ? undefined : this.digest(branch.parent);
     if (parent !== undefined && parent !== "0".repeat(64) && !this.nodes.has(parent)) throw new Refused("parent");
     for (const entry of branch.bodies) {
-      let address;
-      if (typeof entry === "string") {
-        address = mac(this.key, entry).toString("hex");
-        this.bodies.set(address, entry);
-      } else if (Object.keys(entry).join() === "body") address = this.digest(entry.body);
-      else throw new Refused("form");
+      const address = this.entry(entry);
       if (!this.bodies.has(address)) throw new Refused("body");
       if (parent === undefined) continue;
       const node = sha256("counterfoil/context/v1\0", hex(parent), hex(address));
       this.nodes.set(node, [parent, address]);
       parent = node;
     }
+  }
+
+  entry(entry) {
+    if (typeof entry === "string") return this.bring(mac(this.key, entry).toString("hex"), entry);
+    if (Object.keys(entry).join() !== "body") throw new Refused("form");
+    return this.digest(entry.body);
+  }
+
+  bring(address, body) {
+    if (mac(this.key, body).toString("hex") !== address) throw new Refused("body");
+    this.bodies.set(address, body);
+    return address;
   }
 
   path(tip) {
@@ -715,6 +722,53 @@ function checkRequests(check, file) {
   for (const one of file.refuse) {
     check.refused(one.name, one.check, () => (one.branch ? stream.add(one.branch) : stream.whole(one)));
   }
+}
+
+/** As Requests, with the two forms of a body that is not written out. */
+class Bodies extends Requests {
+  constructor(file) {
+    super(hex(file.data_key));
+    this.responses = new Map(file.responses.map((one) => [one.event_id, one.text]));
+    this.objects = new Map(file.objects.map((one) => [one.sha256, one]));
+  }
+
+  entry(entry) {
+    const names = typeof entry === "string" ? "" : Object.keys(entry).sort().join(" ");
+    if (names === "$spilled") return this.moved(entry.$spilled);
+    if (names === "body in said") return this.said(entry);
+    return super.entry(entry);
+  }
+
+  moved(inner) {
+    const one = this.objects.get(inner.sha256);
+    if (inner.form !== "text" || one === undefined) throw new Refused("form");
+    if (inner.bytes !== Buffer.byteLength(one.plain)) throw new Refused("body");
+    return this.bring(one.address, one.plain);
+  }
+
+  said(entry) {
+    const sides = entry.in;
+    const texts = Array.isArray(sides) && sides.length === 2 && sides.every((side) => typeof side === "string");
+    if (!texts || !fits("evt_[0-9A-HJKMNP-TV-Z]{26}", entry.said)) throw new Refused("form");
+    const address = this.digest(entry.body);
+    const text = this.responses.get(entry.said);
+    if (text === undefined) throw new Refused("body");
+    return this.bring(address, sides[0] + canonicalText(text) + sides[1]);
+  }
+}
+
+function checkBodies(check, file) {
+  const stream = new Bodies(file);
+  for (const one of file.accept) {
+    const before = stream.nodes.size;
+    stream.add(one.branch);
+    check.same(one.name, [...stream.nodes.keys()].slice(before).join(), one.nodes.join());
+    const found = one.addresses.map((address) => stream.bodies.get(address));
+    check.same(one.name, JSON.stringify(found), JSON.stringify(one.bodies));
+    const addresses = one.bodies.map((body) => mac(stream.key, body).toString("hex"));
+    check.same(one.name, addresses.join(), one.addresses.join());
+  }
+  for (const one of file.refuse) check.refused(one.name, one.check, () => stream.add(one.branch));
 }
 
 function checkTurn(check, file) {
@@ -855,6 +909,7 @@ const FILES = {
   records: checkRecords,
   artifacts: checkArtifacts,
   requests: checkRequests,
+  bodies: checkBodies,
   events: checkEvents,
   turn: checkTurn,
 };

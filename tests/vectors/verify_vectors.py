@@ -843,13 +843,7 @@ class Requests:
         if parent not in (None, "0" * 64) and parent not in self.nodes:
             raise Refused("parent")
         for entry in branch["bodies"]:
-            if isinstance(entry, str):
-                address = mac(self.key, entry.encode()).hex()
-                self.bodies[address] = entry.encode()
-            elif set(entry) == {"body"}:
-                address = self.digest(entry["body"])
-            else:
-                raise Refused("form")
+            address = self.entry(entry)
             if address not in self.bodies:
                 raise Refused("body")
             if parent is not None:
@@ -857,6 +851,19 @@ class Requests:
                 node = hashlib.sha256(b"counterfoil/context/v1\0" + joined_hashes).hexdigest()
                 self.nodes[node] = (parent, address)
                 parent = node
+
+    def entry(self, entry: object) -> str:
+        if isinstance(entry, str):
+            return self.bring(mac(self.key, entry.encode()).hex(), entry.encode())
+        if not isinstance(entry, dict) or set(entry) != {"body"}:
+            raise Refused("form")
+        return self.digest(entry["body"])
+
+    def bring(self, address: str, body: bytes) -> str:
+        if mac(self.key, body).hex() != address:
+            raise Refused("body")
+        self.bodies[address] = body
+        return address
 
     def path(self, tip: str) -> list[bytes]:
         found = []
@@ -895,6 +902,55 @@ def check_requests(check: Check, file: dict) -> None:
     for case in file["refuse"]:
         call, given = (stream.add, case["branch"]) if "branch" in case else (stream.whole, case)
         check.refused(case["name"], case["check"], call, given)
+
+
+class Bodies(Requests):
+    """As Requests, with the two forms of a body that is not written out."""
+
+    def __init__(self, file: dict) -> None:
+        super().__init__(bytes.fromhex(file["data_key"]))
+        self.responses = {one["event_id"]: one["text"] for one in file["responses"]}
+        self.objects = {one["sha256"]: one for one in file["objects"]}
+
+    def entry(self, entry: object) -> str:
+        if isinstance(entry, dict) and set(entry) == {"$spilled"}:
+            return self.moved(entry["$spilled"])
+        if isinstance(entry, dict) and set(entry) == {"body", "said", "in"}:
+            return self.said(entry)
+        return super().entry(entry)
+
+    def moved(self, inner: dict) -> str:
+        one = self.objects.get(inner["sha256"])
+        if inner["form"] != "text" or one is None:
+            raise Refused("form")
+        check_bytes = one["plain"].encode()
+        if inner["bytes"] != len(check_bytes):
+            raise Refused("body")
+        return self.bring(one["address"], check_bytes)
+
+    def said(self, entry: dict) -> str:
+        around = entry["in"]
+        sides = [side for side in around if isinstance(side, str)]
+        if len(around) != 2 or len(sides) != 2 or not fits("evt_[0-9A-HJKMNP-TV-Z]{26}", entry["said"]):
+            raise Refused("form")
+        address, text = self.digest(entry["body"]), self.responses.get(entry["said"])
+        if text is None:
+            raise Refused("body")
+        return self.bring(address, sides[0].encode() + canonical(text) + sides[1].encode())
+
+
+def check_bodies(check: Check, file: dict) -> None:
+    stream = Bodies(file)
+    for case in file["accept"]:
+        before = len(stream.nodes)
+        stream.add(case["branch"])
+        check.same(case["name"], list(stream.nodes)[before:], case["nodes"])
+        found = [stream.bodies[address].decode() for address in case["addresses"]]
+        check.same(case["name"], found, case["bodies"])
+        addresses = [mac(stream.key, body.encode()).hex() for body in case["bodies"]]
+        check.same(case["name"], addresses, case["addresses"])
+    for case in file["refuse"]:
+        check.refused(case["name"], case["check"], stream.add, case["branch"])
 
 
 def check_turn(check: Check, file: dict) -> None:
@@ -1074,6 +1130,7 @@ FILES = {
     "records": check_records,
     "artifacts": check_artifacts,
     "requests": check_requests,
+    "bodies": check_bodies,
     "events": check_events,
     "turn": check_turn,
 }

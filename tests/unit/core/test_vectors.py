@@ -22,7 +22,7 @@ from counterfoil.core.artifact import (
     sealed_bytes,
     size_class,
 )
-from counterfoil.core.context import ContextTree, cut_request
+from counterfoil.core.context import ContextTree, cut_request, is_said, said_body
 from counterfoil.core.event import event_hash
 from counterfoil.core.genesis import parse_genesis
 from counterfoil.core.header import read_header
@@ -404,6 +404,46 @@ def test_a_damaged_request_is_refused_by_the_check_that_finds_it(case):
     assert refusal.value.fields["check"] == case["check"]
 
 
+# ---- bodies that are not written out ------------------------------------------------------------------------------
+
+
+def bodies_of(tree, branch):
+    """The bodies that a branch brings, each made as a reader makes it."""
+    file = whole("bodies")
+    moved = {one["sha256"]: bytes.fromhex(one["address"]) for one in file["objects"]}
+    plain = {one["sha256"]: one["plain"].encode() for one in file["objects"]}
+    said = {one["event_id"]: one["text"] for one in file["responses"]}
+    brought = tree.add(branch, moved)
+    found = [entry for entry in branch["bodies"] if set(entry) != {"body"}]
+    for entry, body in zip(found, brought, strict=True):
+        if is_said(entry):
+            made = said_body(entry, said[entry["said"]]) if entry["said"] in said else b""
+        else:
+            made = plain[entry["$spilled"]["sha256"]] if isinstance(entry, dict) else body.data
+        if request_material().address(made) != body.address:
+            raise ContentDamaged("a body is not what its entry makes", check="body")
+        yield made
+
+
+def test_a_body_that_repeats_an_answer_or_moved_is_the_one_of_its_address():
+    tree, known = ContextTree(request_material()), dict[str, str]()
+    for case in whole("bodies")["accept"]:
+        for body in bodies_of(tree, case["branch"]):
+            known[request_material().address(body).hex()] = body.decode()
+        assert [known[address] for address in case["addresses"]] == case["bodies"]
+        assert all(tree.knows(bytes.fromhex(node)) for node in case["nodes"])
+
+
+@pytest.mark.parametrize("case", cases("bodies", "refuse"))
+def test_a_body_in_another_form_is_refused_by_the_check_that_finds_it(case):
+    tree = ContextTree(request_material())
+    for one in whole("bodies")["accept"]:
+        list(bodies_of(tree, one["branch"]))
+    with pytest.raises(ContentDamaged) as refusal:
+        list(bodies_of(tree, case["branch"]))
+    assert refusal.value.fields["check"] == case["check"]
+
+
 # ---- the independent verifiers -----------------------------------------------------------------------------------
 
 
@@ -436,6 +476,7 @@ CHANGES = {
     "records": ('"commitment": "7', '"commitment": "8'),
     "artifacts": ('"sha256": "', '"sha256": "f'),
     "requests": ('"request": "', '"request": "f'),
+    "bodies": ('"text": "half', '"text": "Half'),
     "events": ('"hash": "', '"hash": "f'),
     "turn": ('"hash": "', '"hash": "f'),
 }
