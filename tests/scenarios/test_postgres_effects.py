@@ -20,7 +20,7 @@ from tests.servers.proxy import Proxy
 
 pytestmark = pytest.mark.postgres
 
-SOON = {"wait_s": "60", "answer_s": "1"}
+SOON = {"wait_s": "60", "answer_s": "2"}
 """For a network that keeps answers back: the next try comes soon, and there may be many."""
 
 
@@ -147,6 +147,8 @@ def test_whichever_commit_the_network_spoils_the_payment_happens_once(moment, st
     for number in range(0, count, step):
         with own_tools():
             provider = FakeProvider(deduplicates=False)
+            # Made beforehand and in patience: a schema takes a loaded server longer than one answer may take here.
+            world_at(proxy.port, f"{number}").open().close()
             world = world_at(proxy.port, f"{number}", **SOON)
             pay, ledger = declare(provider, by_lookup(provider.find)), world.open()
             left = iter([False] * number + [True])
