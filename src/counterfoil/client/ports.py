@@ -24,7 +24,6 @@ from counterfoil.client.putting import put_artifact
 from counterfoil.core.artifact import Reference
 from counterfoil.core.catalogue import Registry
 from counterfoil.core.event import Draft, Header, Prepared, SpillDue, prepare, read_header
-from counterfoil.core.forms import time_ms
 from counterfoil.core.genesis import ContentMode, Genesis, make_genesis, parse_genesis
 from counterfoil.core.keyed import KeyMaterial
 from counterfoil.errors import (
@@ -296,7 +295,7 @@ class LedgerPorts:
             content=resolved([part.value for part in draft.parts]),
             sequence=SequenceOf(draft.event_id),
             recorded_at_ms=RecordedAtOf(draft.event_id),
-            occurred_at_ms=time_ms(draft.occurred_at),
+            occurred_at=draft.occurred_at,
             actor=draft.actor,
             run_id=draft.run_id,
             step_id=draft.step_id,

@@ -48,6 +48,11 @@ def encode(value: JSON) -> bytes:
     after the input was seen to hold nothing that it writes differently, or such floats alone, which are then spelled
     out for it; everything else takes the exact one.
     """
+    if type(value) is str:
+        try:
+            return orjson.dumps(value)
+        except TypeError:
+            return encode_exactly(value)
     quick = value if is_plain(value) else spell_floats(value)
     if quick is not None or value is None:
         try:

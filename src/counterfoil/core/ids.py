@@ -65,10 +65,15 @@ def ulid_decode(text: str) -> int:
     return value
 
 
-def make_id(prefix: str, time_ms: int, random80: int) -> str:
-    """An id from milliseconds since the epoch (48 bits) and 80 random bits, both given by the caller."""
+def check_prefix(prefix: str) -> None:
+    """Raise InvalidId for a prefix that no identifier begins with."""
     if prefix not in PREFIXES:
         raise InvalidId(f"no identifier begins with {prefix!r}", hint=f"one of {', '.join(PREFIXES)}")
+
+
+def make_id(prefix: str, time_ms: int, random80: int) -> str:
+    """An id from milliseconds since the epoch (48 bits) and 80 random bits, both given by the caller."""
+    check_prefix(prefix)
     if not (0 <= time_ms < 1 << TIME_BITS and 0 <= random80 < 1 << RANDOM_BITS):
         raise InvalidId("an id takes a time of 48 bits and 80 random bits; a number given does not fit")
     return f"{prefix}_{ulid_encode(time_ms << RANDOM_BITS | random80)}"
@@ -101,8 +106,7 @@ def check_id(text: str, *prefixes: str) -> str:
 
 def derived_id(prefix: str, digest: bytes) -> str:
     """The id made of the first 128 bits of a keyed digest; for idempotent import (FORMAT 1)."""
-    if prefix not in PREFIXES:
-        raise InvalidId(f"no identifier begins with {prefix!r}", hint=f"one of {', '.join(PREFIXES)}")
+    check_prefix(prefix)
     if len(digest) != 32:
         raise InvalidId(f"a derived id is made of a keyed digest of 32 bytes, not of {len(digest)}")
     return f"{prefix}_{ulid_encode(int.from_bytes(digest[:16], 'big'))}"

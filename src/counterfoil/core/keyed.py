@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from counterfoil.core import canonical
@@ -19,6 +20,9 @@ KEY_BYTES: Final = 32
 TAG_HEX: Final = 32
 ROOT_NODE: Final = bytes(32)
 """The node above the first message of a context tree (FORMAT 9)."""
+
+_INDEX_HEADS_MAX: Final = 1024
+"""Beginnings of index texts that are kept: a few purposes for each tenant."""
 
 _BLOCK_BYTES: Final = 64
 _INNER: Final = bytes(value ^ 0x36 for value in range(256))
@@ -193,7 +197,13 @@ class KeyMaterial:
 
 def index_value(index_key: bytes, purpose: str, tenant: str, text: str) -> str:
     """The tenant-keyed lookup value of a text from outside, 64 hex; for rows only, never for headers (FORMAT 3)."""
-    return hmac_sha256(index_key, canonical.encode(["counterfoil/index/v1", purpose, tenant, text])).hex()
+    return hmac_sha256(index_key, _index_head(purpose, tenant) + canonical.encode(text) + b"]").hex()
+
+
+@lru_cache(maxsize=_INDEX_HEADS_MAX)
+def _index_head(purpose: str, tenant: str) -> bytes:
+    """What stands before the text in ``canonical(["counterfoil/index/v1", purpose, tenant, text])``."""
+    return canonical.encode(["counterfoil/index/v1", purpose, tenant])[:-1] + b","
 
 
 def key_check(data_key: bytes, key_id: str, stream_id: str) -> bytes:

@@ -68,9 +68,9 @@ class _Encoder:
             return value
         if kind is float:
             return self.number(value, path, depth)
-        self.need(1, path, depth)
         if kind is dict:
             return self.mapping(value, path, depth)
+        self.need(1, path, depth)
         if kind is list:
             return self.items(value, path, depth + 1)
         tagged = _TAGGED.get(kind)
@@ -192,9 +192,10 @@ def _time_form(_encoder: _Encoder, value: datetime.time, _path: Path, _depth: in
 def _decimal_form(encoder: _Encoder, value: Decimal, path: Path, _depth: int) -> JSON:
     if not value.is_finite():
         raise encoder.refused("a Decimal that is not a finite number", path, hint="use None or text")
-    if len(value.as_tuple().digits) > INTEGER_DIGITS_MAX:
+    text = str(value)
+    if len(text) > INTEGER_DIGITS_MAX and len(value.as_tuple().digits) > INTEGER_DIGITS_MAX:
         raise encoder.refused(f"a Decimal of more than {INTEGER_DIGITS_MAX} digits", path, IntegerTooLong)
-    return {"$decimal": str(value)}
+    return {"$decimal": text}
 
 
 def _uuid_form(_encoder: _Encoder, value: uuid.UUID, _path: Path, _depth: int) -> JSON:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Iterable
+from contextvars import ContextVar, Token
+from functools import partial
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from counterfoil.flow.lanes import in_main_lane
@@ -13,6 +14,7 @@ from counterfoil.flow.requests import Call, Flow, Wait
 
 if TYPE_CHECKING:
     from counterfoil.effects.attempt import Work
+    from counterfoil.flow.context import RunScope
 
 _performing: ContextVar[tuple[Handle, ...]] = ContextVar("counterfoil_performing", default=())
 
@@ -25,7 +27,7 @@ class Handle:
     everywhere else it sees ``left`` before it begins the next thing.
     """
 
-    __slots__ = ("_waiting", "flight", "in_main_lane", "left", "outer", "own_task", "unrecorded")
+    __slots__ = ("_waiting", "in_main_lane", "landing", "left", "outer", "own_task", "unrecorded")
 
     def __init__(self, *, own_task: bool = False) -> None:
         self.left: bool = False
@@ -38,17 +40,17 @@ class Handle:
         """What would have been done, if the ledger could have recorded the intention."""
         self.in_main_lane: bool = in_main_lane()
         """Whether the call was made where order means something: there it is also known by its place."""
-        self.flight: ExitStack[bool | None] = ExitStack()
-        """Holds the run's count of this call; taken over by whoever goes on watching it."""
+        self.landing: Callable[[], None] | None = None
+        """Ends the run's count of this call; taken over by whoever goes on watching it."""
 
-    @contextmanager
-    def entered(self) -> Iterator[None]:
-        """What is called inside was called from this perform's tool."""
-        token = _performing.set((*self.outer, self))
-        try:
-            yield
-        finally:
-            _performing.reset(token)
+    def at_work(self, scope: RunScope, what: str) -> AtWork:
+        """A block of the run's that counts as a call in flight; what is called inside was called from this perform."""
+        return AtWork(self, scope, what)
+
+    def take_over(self) -> Callable[[], None] | None:
+        """The call's landing, for whoever goes on watching it: the end of its block no longer ends the count."""
+        landing, self.landing = self.landing, None
+        return landing
 
     def may_wait_for(self, others: Iterable[Handle]) -> bool:
         """Whether waiting for these performs can end.
@@ -73,6 +75,32 @@ class Handle:
         if self._waiting:
             task.cancel()
         task.add_done_callback(_seen)
+
+
+class AtWork:
+    """See :meth:`Handle.at_work`. A class, because every effect makes one and generators take three times as long."""
+
+    __slots__ = ("_handle", "_scope", "_token", "_what")
+
+    def __init__(self, handle: Handle, scope: RunScope, what: str) -> None:
+        self._handle = handle
+        self._scope = scope
+        self._what = what
+        self._token: Token[tuple[Handle, ...]]
+
+    def __enter__(self) -> None:
+        handle, scope = self._handle, self._scope
+        scope.take_off(self._what)
+        handle.landing = partial(scope.land, self._what)
+        self._token = _performing.set((*handle.outer, handle))
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _performing.reset(self._token)
+        landing = self._handle.take_over()
+        if landing is not None:
+            landing()
 
 
 def _on_event_loop() -> bool:

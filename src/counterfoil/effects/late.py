@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
 
 from counterfoil.core.event import Draft
@@ -83,17 +82,19 @@ def watch(work: Work, call: Future[Any] | None, *, in_flight: bool = False) -> N
     if call is None or work.doubt == "repeat":
         return
     attempt = work.latest
-    flight = work.handle.flight.pop_all() if in_flight else ExitStack()
+    landing = work.handle.take_over() if in_flight else None
 
     def ended(done: Future[Any]) -> None:
         # This may be the event loop's thread, which must not wait for a disk.
-        start_in_thread(_keep, (work, attempt, done, flight), {})
+        start_in_thread(_keep, (work, attempt, done, landing), {})
 
     call.add_done_callback(ended)
 
 
-def _keep(work: Work, attempt: events.Attempt, done: Future[Any], flight: ExitStack) -> None:
-    with flight:
+def _keep(
+    work: Work, attempt: events.Attempt, done: Future[Any], landing: Callable[[], None] | None
+) -> None:
+    try:
         failure = None if done.cancelled() else done.exception()
         if done.cancelled():
             return
@@ -105,3 +106,6 @@ def _keep(work: Work, attempt: events.Attempt, done: Future[Any], flight: ExitSt
         except CounterfoilError as error:
             # The intention stands without a known outcome, so the effect is recovered like any other in doubt.
             _log.warning("a late answer for effect %s could not be recorded: %s", attempt.effect_id, error)
+    finally:
+        if landing is not None:
+            landing()

@@ -176,8 +176,7 @@ class Tool(Generic[P, R_co]):
     def _perform(self, scope: RunScope, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         handle = Handle()
         flow = self._flow(scope, args, kwargs, handle)
-        with handle.flight, handle.entered():
-            handle.flight.enter_context(scope.in_flight(self._flight_name()))
+        with handle.at_work(scope, self._flight_name()):
             return drive(flow, scope.ports)
 
     async def _perform_as_task(
@@ -197,8 +196,7 @@ class Tool(Generic[P, R_co]):
         return task.result()
 
     async def _drive_in_flight(self, scope: RunScope, flow: Flow[Any], handle: Handle) -> Any:
-        with handle.flight, handle.entered():
-            handle.flight.enter_context(scope.in_flight(self._flight_name()))
+        with handle.at_work(scope, self._flight_name()):
             return await adrive(flow, scope.ports)
 
     def _flight_name(self) -> str:

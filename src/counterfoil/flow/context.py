@@ -240,6 +240,9 @@ class RunScope:
 
     def part(self, factory: Callable[[RunScope], T]) -> T:
         """The one object that ``factory`` makes for this scope; made on first use."""
+        known: T | None = self._parts.get(factory)
+        if known is not None:
+            return known
         with self._condition:
             if factory not in self._parts:
                 self._parts[factory] = factory(self)
@@ -270,12 +273,14 @@ class RunScope:
         """
         return _Flight(self, what)
 
-    def _take_off(self, what: str) -> None:
+    def take_off(self, what: str) -> None:
+        """The beginning of what :meth:`in_flight` counts, for a block whose ends are two calls."""
         with self._condition:
             self.check()
             self._flights.add(what)
 
-    def _land(self, what: str) -> None:
+    def land(self, what: str) -> None:
+        """The other end of :meth:`take_off`."""
         with self._condition:
             self._flights.discard(what)
             idle = [] if self._flights else self._idle_calls
@@ -336,10 +341,10 @@ class _Flight(AbstractContextManager[None]):
         self._what = what
 
     def __enter__(self) -> None:
-        self._scope._take_off(self._what)  # noqa: SLF001 - the same module
+        self._scope.take_off(self._what)
 
     def __exit__(self, *_: object) -> None:
-        self._scope._land(self._what)  # noqa: SLF001 - the same module
+        self._scope.land(self._what)
 
 
 def _waits_for_approval(reason: BaseException) -> bool:

@@ -21,7 +21,7 @@ def recorded_fact(tenant: str, header: Header, content: Mapping[str, Any] | None
         content=content,
         sequence=header.stream_sequence,
         recorded_at_ms=time_ms(header.recorded_at),
-        occurred_at_ms=time_ms(header.occurred_at),
+        occurred_at=header.occurred_at,
         actor=header.actor,
         run_id=header.run_id,
         step_id=header.step_id,

@@ -7,10 +7,11 @@ of a table of ``truth`` are the exception: what an application keeps beside its 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 from msgspec import Struct, field
 
+from counterfoil.core.forms import time_ms
 from counterfoil.errors import InvalidUnit
 
 ColumnType = Literal["text", "integer", "blob"]
@@ -150,7 +151,7 @@ Index = Callable[[str, str], str]
 """``index(purpose, text)`` of FORMAT 3: the tenant-keyed lookup value of a text from outside."""
 
 
-class Fact(NamedTuple):
+class Fact(Struct, frozen=True):
     """An event as a ``rows`` function sees it, the same when it is appended and when rows are rebuilt.
 
     ``content`` is part 0 opened (references to other parts resolved), or None where it is erased, withheld or
@@ -166,7 +167,7 @@ class Fact(NamedTuple):
     content: Mapping[str, Any] | None
     sequence: int | SequenceOf
     recorded_at_ms: int | RecordedAtOf
-    occurred_at_ms: int
+    occurred_at: str
     actor: Mapping[str, str]
     run_id: str | None = None
     step_id: str | None = None
@@ -174,6 +175,11 @@ class Fact(NamedTuple):
     causation_event_id: str | None = None
     hint: object = None
     artifact_refs: Sequence[Mapping[str, str]] = ()
+
+    @property
+    def occurred_at_ms(self) -> int:
+        """The producer's time in milliseconds since the epoch."""
+        return time_ms(self.occurred_at)
 
 
 RowsOf = Callable[[Fact, Index], Iterable[RowChange]]

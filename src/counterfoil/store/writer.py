@@ -112,6 +112,7 @@ class GroupWriter(Generic[Job]):
         self._queued_events = 0
         self._queued_bytes = 0
         self._leading = False
+        self._resting = False
         self._closing = False
         self._thread: threading.Thread | None = None
 
@@ -160,12 +161,14 @@ class GroupWriter(Generic[Job]):
         if self.foreign or not self._mutex.acquire(timeout=timeout_s):
             return False
         try:
+            self._resting = True
             while self._leading:
                 if not self._free.wait(max(0.0, until_s - time.monotonic())) and self._leading:
                     return False
             self._leading = True
             return True
         finally:
+            self._resting = False
             self._mutex.release()
 
     def resume(self) -> None:
@@ -270,7 +273,8 @@ class GroupWriter(Generic[Job]):
     def _hand_over(self) -> None:
         with self._mutex:
             self._leading = False
-            self._free.notify_all()
+            if self._resting:
+                self._free.notify_all()
             if self._queue:
                 self._wake.notify()
             elif self._closing:

@@ -61,10 +61,18 @@ def test_ids_rise_when_the_clock_goes_back(ids, clock):
 def test_a_millisecond_that_is_used_up_borrows_from_the_next(clock, monkeypatch):
     monkeypatch.setattr(ids_module, "_COUNTED", 8)
     ids = UlidIds(clock.now_ms)
-    monkeypatch.setattr(ids_module.secrets, "randbits", lambda bits: (1 << bits) - 1 - 0xFFFFF)
+    monkeypatch.setattr(ids_module.secrets, "token_bytes", lambda count: b"\xff" * (count - 3) + bytes(3))
     minted = [ids.new("evt") for _ in range(20)]
     assert minted == sorted(set(minted))
     assert [id_time_ms(text) - clock.now_ms() for text in minted[::8]] == [0, 1, 2]
+
+
+def test_every_letter_comes_up_everywhere_in_what_is_random(ids, clock):
+    stems = []
+    for _ in range(2000):
+        clock.advance(1)
+        stems.append(ids.new("evt").partition("_")[2][10:22])
+    assert all(len(set(place)) == 32 for place in zip(*stems, strict=True))
 
 
 def test_ids_of_two_generators_do_not_meet(clock):

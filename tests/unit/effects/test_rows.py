@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from counterfoil.adapters.memory.tables import Table, apply
+from counterfoil.core.forms import time_text
 from counterfoil.core.keyed import index_value
 from counterfoil.effects.identity import business_identity, recorded_identity, run_identity
 from counterfoil.effects.rows import EFFECT_KEYS, EFFECTS, FEATURE, REVIEWS, rows
@@ -33,7 +35,7 @@ def fact(number, event_type, data, content=None, attempt=None):
         content=content,
         sequence=number,
         recorded_at_ms=number * 1000,
-        occurred_at_ms=number * 1000,
+        occurred_at=time_text(number * 1000),
         actor={"type": "agent", "id": "a"},
         run_id=RUN,
         attempt=attempt,
@@ -163,4 +165,4 @@ def test_a_recorded_occurrence_is_found_again():
 def test_what_the_maker_has_worked_out_changes_no_row():
     plain = intended(1)
     identity = recorded_identity(index, EFFECT, RUN, "pay", INTENTION)
-    assert list(rows(plain._replace(hint=identity), index)) == list(rows(plain, index))
+    assert list(rows(replace(plain, hint=identity), index)) == list(rows(plain, index))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from counterfoil.adapters.shared.duplicates import Recorded, receipt_of_recorded
 from counterfoil.adapters.shared.refusals import check_expected, check_stream, check_token
@@ -13,8 +13,8 @@ from counterfoil.adapters.sqlite.connect import fetch
 from counterfoil.adapters.sqlite.packing import plain_header
 from counterfoil.adapters.sqlite.plan import GuardStep, Job
 from counterfoil.adapters.sqlite.transaction import WriteTransaction
-from counterfoil.errors import CounterfoilError, GuardFailed
-from counterfoil.store.rows import STATE_COLUMN, VERSION_COLUMN, Absent, Row
+from counterfoil.errors import CounterfoilError, GuardFailed, InternalError
+from counterfoil.store.rows import Absent, Guard
 from counterfoil.store.unit import ANY, Receipt
 
 IDS_PER_QUERY: Final = 500
@@ -47,12 +47,24 @@ def check_duplicate(connection: sqlite3.Connection, job: Job) -> Receipt | None:
 
 
 def refusal_of(transaction: WriteTransaction, job: Job) -> CounterfoilError | None:
-    """Why the unit must not be recorded now, duplicates apart; None if it may."""
+    """Why the unit must not be recorded now, duplicates apart; None if it may.
+
+    Guards that a row change answers are left to it: what it meets then is no refusal, but has the unit checked alone.
+    """
+    try:
+        _check(transaction, job, _NO_TOKENS, job.asked)
+    except CounterfoilError:
+        return _first_refusal(transaction, job)
+    return None
+
+
+def _first_refusal(transaction: WriteTransaction, job: Job) -> CounterfoilError:
+    """What refuses the unit first: a guard that is left to a row change may stand before the one that failed."""
     try:
         check(transaction, job, _NO_TOKENS)
     except CounterfoilError as error:
         return error
-    return None
+    raise InternalError("a check failed that then held in the same transaction")
 
 
 def check(transaction: WriteTransaction, job: Job, tokens: Mapping[str, int]) -> None:
@@ -60,6 +72,12 @@ def check(transaction: WriteTransaction, job: Job, tokens: Mapping[str, int]) ->
 
     ``tokens`` holds the fencing tokens that a claim is about to set. Raises what the unit is refused with.
     """
+    _check(transaction, job, tokens, job.guards)
+
+
+def _check(
+    transaction: WriteTransaction, job: Job, tokens: Mapping[str, int], guards: Sequence[GuardStep]
+) -> None:
     heads = [transaction.head(part.stream_id) for part in job.streams]
     for part, head in zip(job.streams, heads):  # noqa: B905 - one for each, made a line above
         if head is None or part.create is not None:
@@ -70,17 +88,18 @@ def check(transaction: WriteTransaction, job: Job, tokens: Mapping[str, int]) ->
     for part, head in zip(job.streams, heads):  # noqa: B905 - as above
         if part.expected is not ANY:
             check_expected(part, head)
-    if job.guards:
+    if guards:
         transaction.flush_rows()
-        for step in job.guards:
+        for step in guards:
             _check_guard(transaction, step)
 
 
 def _check_guard(transaction: WriteTransaction, step: GuardStep) -> None:
     guard = step.guard
-    rows = fetch(transaction.connection, step.table.get, guard.key)
-    row = step.table.row(rows[0]) if rows else None
-    if not _holds(step, row):
+    found = fetch(transaction.connection, step.table.stands, guard.key)
+    if not _holds(guard, found[0] if found else None):
+        rows = fetch(transaction.connection, step.table.get, guard.key)
+        row = step.table.row(rows[0]) if rows else None
         raise GuardFailed(
             f"a row of {guard.table} is not as the caller expected it",
             hint="the error's field `row` holds the row as it is now; decide again",
@@ -90,13 +109,14 @@ def _check_guard(transaction: WriteTransaction, step: GuardStep) -> None:
         )
 
 
-def _holds(step: GuardStep, row: Row | None) -> bool:
-    guard = step.guard
-    if isinstance(guard, Absent):
-        return row is None
-    if row is None or (guard.version is not None and row[VERSION_COLUMN] != guard.version):
+def _holds(guard: Guard, found: tuple[Any, ...] | None) -> bool:
+    """Whether a guard holds of a row's version and state (None: there is no such row)."""
+    if found is None or isinstance(guard, Absent):
+        return found is None and isinstance(guard, Absent)
+    version, state = found
+    if guard.version is not None and version != guard.version:
         return False
-    return not guard.states or row[STATE_COLUMN] in guard.states
+    return not guard.states or state in guard.states
 
 
 def require(transaction: WriteTransaction, job: Job, tokens: Mapping[str, int] | None = None) -> Receipt:

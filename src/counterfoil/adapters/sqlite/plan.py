@@ -17,6 +17,7 @@ from counterfoil.adapters.sqlite.tables import PYTHON_TYPES, RowTable, RowTables
 from counterfoil.errors import CounterfoilError, InvalidUnit
 from counterfoil.store.rows import (
     STATE_COLUMN,
+    Absent,
     CellSource,
     Column,
     Guard,
@@ -33,6 +34,8 @@ from counterfoil.store.unit import ANY, StreamAppend, Unit
 
 SHAPES_MAX: Final = 1024
 """Combinations of types remembered for each table."""
+ANSWERS_MAX: Final = 16
+"""Row changes of a unit that are looked at for one that answers a guard: more than any of our events makes."""
 INTEGER_MIN: Final = -(1 << 63)
 INTEGER_MAX: Final = (1 << 63) - 1
 EVENT_OVERHEAD_BYTES: Final = 400
@@ -42,11 +45,15 @@ _NO_IDS: Final[frozenset[str]] = frozenset()
 
 
 class RowStep(Struct):
-    """One row change as statement and parameters; ``late`` are the places where the writer must fill something in."""
+    """One row change as statement and parameters; ``late`` are the places where the writer must fill something in.
+
+    ``must``: it changes its row, or the whole unit is refused.
+    """
 
     sql: str | Bulk
     params: tuple[Any, ...]
     late: tuple[int, ...] = ()
+    must: bool = False
 
 
 class GuardStep(Struct):
@@ -59,12 +66,14 @@ class GuardStep(Struct):
 class Job(Struct):
     """A unit ready for the writer; ``refusal`` is set when it contradicts itself and nothing else is.
 
-    ``plain``: it asks for no check but that its streams are there.
+    ``plain``: it asks for no check but that its streams are there. ``asked`` are those of the guards that no row
+    change of the unit answers by itself when it is made.
     """
 
     streams: tuple[StreamAppend, ...]
     rows: Sequence[RowStep] = ()
     guards: Sequence[GuardStep] = ()
+    asked: Sequence[GuardStep] = ()
     events: int = 0
     size: int = 0
     plain: bool = False
@@ -97,6 +106,8 @@ def check_key(table: RowTable, key: Key) -> None:
         raise InvalidUnit(
             f"a key of {table.spec.name} is {names}; got {len(key)} values", table=table.spec.name
         )
+    if tuple(map(type, key)) == table.text_key and "".join(key).isascii():  # type: ignore[arg-type]  # texts, as seen
+        return
     shape = _shape_of(table, names, key, whole=True)
     _check_values(table, names, key, shape, _NO_IDS)
 
@@ -106,9 +117,10 @@ def _plan(tables: RowTables, unit: Unit) -> Job:
     rows = [_row_step(tables.table(change.table), change, ids) for change in unit.rows]
     _check_truth(tables, unit)
     if not unit.guards:
-        return Job(unit.streams, rows, (), len(ids), size, plain)
+        return Job(unit.streams, rows, events=len(ids), size=size, plain=plain)
     guards = [_guard_step(tables.table(guard.table), guard) for guard in unit.guards]
-    return Job(unit.streams, rows, guards, len(ids), size)
+    asked = [step for step in guards if not _answered(step, unit.rows, rows)]
+    return Job(unit.streams, rows, guards, asked, len(ids), size)
 
 
 def _check_truth(tables: RowTables, unit: Unit) -> None:
@@ -160,8 +172,8 @@ def _row_step(table: RowTable, change: RowChange, event_ids: set[str] | frozense
 def _put_step(
     table: RowTable, values: Mapping[str, CellSource], event_ids: set[str] | frozenset[str]
 ) -> RowStep:
-    if not values.keys() <= table.columns.keys():
-        raise _undeclared(table, values)
+    if tuple(values) not in table.declared:
+        _check_names(table, values)
     cells = tuple(map(values.get, table.names))
     shape = table.shapes.get(tuple(map(type, cells)))
     if shape is None:
@@ -180,9 +192,9 @@ def _patch_step(
     check_key(table, key)
     if only_in:
         _check_state_column(table)
-    if not values.keys() <= table.columns.keys():
-        raise _undeclared(table, values)
     names, cells = tuple(values), tuple(values.values())
+    if names not in table.declared:
+        _check_names(table, values)
     shape = _shape_of(table, names, cells, whole=False)
     _check_values(table, names, cells, shape, event_ids)
     return RowStep(table.patch(names, len(only_in)), (*cells, *key, *sorted(only_in)), shape.late)
@@ -285,6 +297,39 @@ def _guard_step(table: RowTable, guard: Guard) -> GuardStep:
     return GuardStep(guard, table)
 
 
+def _answered(step: GuardStep, changes: Sequence[RowChange], rows: list[RowStep]) -> bool:
+    """Whether the first change of the row answers its guard: then it is made so that it fails where the guard does.
+
+    That a key is free shows when its row is inserted, that a row is in a state when it is changed out of it; so the
+    row need not be read first, and whoever is refused is told so by a look of their own.
+    """
+    guard, table = step.guard, step.table
+    for place, change in enumerate(changes[:ANSWERS_MAX]):
+        if change.table != guard.table or _key_of(table, change) != guard.key:
+            continue
+        row = rows[place]
+        if isinstance(change, Put) and isinstance(guard, Absent):
+            row.sql = table.insert
+            return True
+        if not isinstance(change, Patch) or not isinstance(guard, RowIs):
+            return False
+        states = guard.states
+        if row.must or guard.version is not None or not states or (change.only_in and not states <= change.only_in):
+            return False
+        row.sql = table.patch(tuple(change.values), len(states))
+        row.params = (*change.values.values(), *change.key, *sorted(states))
+        row.must = True
+        return True
+    return False
+
+
+def _key_of(table: RowTable, change: RowChange) -> Key:
+    if isinstance(change, Put):
+        # A cell of the key stands for no sequence: that was checked when its step was made.
+        return tuple([change.values[name] for name in table.spec.key])  # type: ignore[misc]
+    return change.key
+
+
 def _check_state_column(table: RowTable) -> None:
     if STATE_COLUMN not in table.columns:
         raise InvalidUnit(
@@ -292,11 +337,16 @@ def _check_state_column(table: RowTable) -> None:
         )
 
 
-def _undeclared(table: RowTable, values: Mapping[str, CellSource]) -> InvalidUnit:
-    name = next(name for name in values if name not in table.columns)
-    return InvalidUnit(
-        f"table {table.spec.name} declares no column {name!r}", table=table.spec.name, column=name
-    )
+def _check_names(table: RowTable, values: Mapping[str, CellSource]) -> None:
+    """Refuse with InvalidUnit a column that is not declared; names that were seen together are known from then on."""
+    for name in values:
+        if name not in table.columns:
+            raise InvalidUnit(
+                f"table {table.spec.name} declares no column {name!r}", table=table.spec.name, column=name
+            )
+    if len(table.declared) >= SHAPES_MAX:
+        table.declared.clear()
+    table.declared.add(tuple(values))
 
 
 def _refused(table: RowTable, name: str, why: str) -> InvalidUnit:

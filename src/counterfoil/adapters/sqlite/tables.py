@@ -32,13 +32,20 @@ _EMPTY: Final = {"text": "''", "integer": "0", "blob": "x''"}
 
 @dataclass(slots=True)
 class RowTable:
-    """One table with its statements; ``put`` takes the columns in order, ``get`` and ``remove`` the key."""
+    """One table with its statements; ``put`` and ``insert`` take the columns in order, all others the key.
+
+    ``insert`` fails where the key is there already; ``stands`` gives version and state, as far as a guard needs them.
+    """
 
     spec: TableSpec
     names: tuple[str, ...] = field(init=False)
     columns: dict[str, Column] = field(init=False)
     shapes: dict[object, Any] = field(init=False, default_factory=dict)
+    declared: set[tuple[str, ...]] = field(init=False, default_factory=set)
+    text_key: tuple[type, ...] | None = field(init=False)
     put: Bulk = field(init=False)
+    insert: Bulk = field(init=False)
+    stands: str = field(init=False)
     get: str = field(init=False)
     remove: str = field(init=False)
     clear: str = field(init=False)
@@ -52,17 +59,22 @@ class RowTable:
         table, key = PREFIX + self.spec.name, self.spec.key
         self.columns = {column.name: column for column in self.spec.columns}
         self.names = tuple(self.columns)
+        # The types of a key that is all text, as most are.
+        self.text_key = (str,) * len(key) if all(self.columns[name].type == "text" for name in key) else None
         self.all_columns = (*self.names, VERSION_COLUMN)
         self.pages = Pages(self.spec, table, listed(self.all_columns), DIALECT)
         here = _equal(key, " AND ")
         changed = [f"{quote(name)} = excluded.{quote(name)}" for name in self.names if name not in key]
         changed.append(f"{VERSION_COLUMN} = {VERSION_COLUMN} + 1")
         # A new row's version is the column's default.
+        self.insert = Bulk(f"INSERT INTO {table} ({listed(self.names)})", len(self.names))
         self.put = Bulk(
-            f"INSERT INTO {table} ({listed(self.names)})",
+            self.insert.head,
             len(self.names),
             f" ON CONFLICT ({listed(key)}) DO UPDATE SET {', '.join(changed)}",
         )
+        state = quote(STATE_COLUMN) if STATE_COLUMN in self.columns else "NULL"
+        self.stands = f"SELECT {VERSION_COLUMN}, {state} FROM {table} WHERE {here}"
         self.get = f"SELECT {listed(self.all_columns)} FROM {table} WHERE {here}"
         self.remove = f"DELETE FROM {table} WHERE {here}"
         self.clear_stream = None

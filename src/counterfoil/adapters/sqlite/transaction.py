@@ -34,6 +34,11 @@ SET_HEAD: Final = (
     "UPDATE head SET seq = ?, hash = ?, token = ?, lease_owner = ?, lease_until = ? WHERE stream = ?"
 )
 
+
+class Unmet(Exception):
+    """A row is not as the unit that changes it needs it to be: its units are tried one at a time."""
+
+
 Mark = list[tuple[str, HeadState | None, bool]]
 """Where the streams of a unit stood: id, head (None: not looked at), whether it had moved."""
 
@@ -70,7 +75,7 @@ class WriteTransaction:
         self._events: list[tuple[Any, ...]] = []
         self._records: list[tuple[int, bytes]] = []
         self._spans: list[tuple[int, int, str]] = []
-        self._rows: list[tuple[str | Bulk, list[tuple[Any, ...]]]] = []
+        self._rows: list[tuple[str | Bulk, list[tuple[Any, ...]], bool]] = []
 
     @property
     def last_position(self) -> int:
@@ -184,21 +189,23 @@ class WriteTransaction:
         rows = self._rows
         for step in steps:
             params = _filled(step, positions) if step.late else step.params
-            if rows and rows[-1][0] is step.sql:
+            if rows and rows[-1][0] is step.sql and rows[-1][2] is step.must:
                 rows[-1][1].append(params)
             else:
-                rows.append((step.sql, [params]))
+                rows.append((step.sql, [params], step.must))
 
     # ---- writing -------------------------------------------------------------------------------------------------
 
     def flush_rows(self) -> None:
-        """Write the row changes held ready, so that a guard sees them."""
+        """Write the row changes held ready, so that a guard sees them. Raises Unmet."""
         rows, self._rows = self._rows, []
-        for sql, params in rows:
+        for sql, params, must in rows:
             self._run(sql, params)
+            if must and self.cursor.rowcount != len(params):
+                raise Unmet
 
     def flush(self) -> None:
-        """Write everything held ready except heads. Raises sqlite3 errors as they are."""
+        """Write everything held ready except heads. Raises sqlite3 errors as they are, and Unmet."""
         if self._events:
             events, self._events = self._events, []
             ADD_EVENTS.run(self.cursor, events)

@@ -6,12 +6,20 @@ import pytest
 
 from counterfoil.core.header import read_header
 from counterfoil.errors import Fenced, GuardFailed, InvalidUnit, WrongSequence
-from counterfoil.store.rows import Absent, Guard, Patch, RowIs
+from counterfoil.store.rows import Absent, Guard, Patch, RowChange, RowIs
 from counterfoil.store.unit import ANY, NONE, Receipt, Unit, at
 from counterfoil.testing.contract.case import PARCEL, SHELF, ContractCase, parcel
 from counterfoil.testing.events import SampleStream
 
 LEASE_MS = 30_000
+
+
+def _is(*states: str, version: int | None = None) -> RowIs:
+    return RowIs(PARCEL.name, ("p1",), frozenset(states), version)
+
+
+def _moves_out_of(*states: str) -> Patch:
+    return Patch(PARCEL.name, ("p1",), {"state": "gone"}, frozenset(states))
 
 
 class ConditionContract(ContractCase):
@@ -189,6 +197,51 @@ class ConditionContract(ContractCase):
         row = self.store.get(PARCEL.name, ("p1",))
         assert row is not None
         assert (row["state"], row["row_version"]) == ("sent", 2)
+
+    @pytest.mark.parametrize(
+        ("guards", "change", "recorded"),
+        [
+            ((Absent(PARCEL.name, ("new",)),), parcel("new"), True),
+            ((Absent(PARCEL.name, ("p1",)),), parcel("p1"), False),
+            ((_is("packed", "sent"),), _moves_out_of("sent", "packed", "lost"), True),
+            ((_is("sent"),), _moves_out_of(), True),
+            ((_is("packed"),), _moves_out_of(), False),
+            ((_is("packed"),), _moves_out_of("packed", "sent"), False),
+            # The guard holds, and the change then finds the row in a state that it leaves alone.
+            ((_is("sent"),), _moves_out_of("packed"), True),
+            ((_is("sent"), _is("packed", "sent")), _moves_out_of(), True),
+            ((_is("packed", "sent"), _is("packed")), _moves_out_of(), False),
+            ((_is("sent", version=2),), _moves_out_of(), False),
+            ((_is("sent"), Absent(PARCEL.name, ("p1",))), _moves_out_of(), False),
+            ((RowIs(PARCEL.name, ("new",), frozenset({"packed"})),), parcel("new"), False),
+        ],
+    )
+    def test_a_guard_holds_or_not_whatever_the_unit_then_does_to_the_row(
+        self, guards: tuple[Guard, ...], change: RowChange, recorded: bool
+    ) -> None:
+        self.put("p1", "sent")
+        first, stream, last = self.new_stream(), self.new_stream(), self.new_stream()
+        outcomes = self.outcomes(
+            first.unit(first.event(), rows=(parcel("p0"),)),
+            stream.unit(stream.event(), rows=(change,), guards=guards),
+            last.unit(last.event(), rows=(parcel("p2"),)),
+        )
+        assert [isinstance(outcome, Receipt) for outcome in outcomes] == [True, recorded, True]
+        assert (len(self.store.read(stream.stream_id)) == 1) is recorded
+        row = self.store.get(PARCEL.name, ("p1",))
+        assert row is not None
+        moves = recorded and isinstance(change, Patch) and change.only_in != frozenset({"packed"})
+        assert row["state"] == ("gone" if moves else "sent")
+        assert {key for key in ("p0", "p2") if self.store.get(PARCEL.name, (key,))} == {"p0", "p2"}
+
+    def test_of_two_guards_that_fail_the_first_is_named_whatever_is_done_to_its_row(self) -> None:
+        self.put("p1", "sent")
+        stream = self.new_stream()
+        guards = (Absent(PARCEL.name, ("p1",)), RowIs(PARCEL.name, ("p9",)))
+        unit = stream.unit(stream.event(), rows=(parcel("p1"),), guards=guards)
+        error = self.refused(unit, GuardFailed)
+        assert error.key == ("p1",)
+        assert error.row == self.store.get(PARCEL.name, ("p1",))
 
     @pytest.mark.parametrize(
         "guard",
