@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import threading
 import weakref
 from collections.abc import Callable
@@ -60,7 +59,7 @@ class UlidIds:
     def _begin_block(self, now_ms: int) -> None:
         # A block used up inside its millisecond, or begun on a clock that stands still, borrows from the next one.
         time_ms = self._time_ms = max(now_ms, self._time_ms + 1) & (1 << TIME_BITS) - 1
-        random = secrets.token_bytes(_STEM_BYTES + _START_BYTES)
+        random = os.urandom(_STEM_BYTES + _START_BYTES)
         letters = random[:_STEM_BYTES].translate(_LETTER_OF).decode()
         self._stem = "".join([_PAIRS[time_ms >> shift & 1023] for shift in _TIME_SHIFTS]) + letters
         # Starting in the lower half leaves every block at least half a million ids.

@@ -91,9 +91,7 @@ def watch(work: Work, call: Future[Any] | None, *, in_flight: bool = False) -> N
     call.add_done_callback(ended)
 
 
-def _keep(
-    work: Work, attempt: events.Attempt, done: Future[Any], landing: Callable[[], None] | None
-) -> None:
+def _keep(work: Work, attempt: events.Attempt, done: Future[Any], landing: Callable[[], None] | None) -> None:
     try:
         failure = None if done.cancelled() else done.exception()
         if done.cancelled():

@@ -82,6 +82,7 @@ class RunScope:
         self._parts: dict[Any, Any] = {}
         self._flights: set[str] = set()
         self._idle_calls: list[Callable[[], None]] = []
+        self._waiting = 0
         self._condition = threading.Condition(threading.RLock())
         self._renewing = threading.Lock()
 
@@ -262,6 +263,7 @@ class RunScope:
         self._renewing = threading.Lock()
         self._flights.clear()
         self._idle_calls.clear()
+        self._waiting = 0
 
     # ---- calls in flight ----
 
@@ -286,14 +288,19 @@ class RunScope:
             idle = [] if self._flights else self._idle_calls
             if idle:
                 self._idle_calls = []
-            self._condition.notify_all()
+            if self._waiting:
+                self._condition.notify_all()
         for call in idle:
             call()
 
     def wait_idle(self, timeout_s: float) -> bool:
         """Block until no call is in flight, at most ``timeout_s`` seconds; True when idle."""
         with self._condition:
-            return self._condition.wait_for(lambda: not self._flights, timeout_s)
+            self._waiting += 1
+            try:
+                return self._condition.wait_for(lambda: not self._flights, timeout_s)
+            finally:
+                self._waiting -= 1
 
     def when_idle(self, call: Callable[[], None]) -> None:
         """Call this once no call is in flight, from whichever thread ended the last one; at once if none is."""

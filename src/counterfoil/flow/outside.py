@@ -29,10 +29,12 @@ class Outside:
         """Events of the run are recorded."""
         if self._seen is None or not isinstance(receipt, Receipt):
             return
-        own = [place.sequence for place in receipt.positions if place.stream_id == self._stream_id]
-        if not own:
+        places = receipt.positions
+        if len(places) != 1:
+            places = tuple([place for place in places if place.stream_id == self._stream_id])
+        if not places or places[0].stream_id != self._stream_id:
             return
-        first, last = own[0], own[-1]
+        first, last = places[0].sequence, places[-1].sequence
         with self._lock:
             if first > self._seen + 1 and self._unlooked is None:
                 self._unlooked = self._seen

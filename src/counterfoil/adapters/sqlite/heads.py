@@ -6,6 +6,7 @@ import sqlite3
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from counterfoil.adapters.sqlite.connect import fetch
 from counterfoil.adapters.sqlite.runs import LAST_RUN
@@ -51,17 +52,7 @@ class HeadState(Struct):
 
     def copy(self) -> HeadState:
         """The same in an object of its own, for a transaction that may yet fail."""
-        return HeadState(
-            self.stream_id,
-            self.number,
-            self.genesis,
-            self.seq,
-            self.hash,
-            self.token,
-            self.owner,
-            self.until,
-            self.run_id,
-        )
+        return replace(self)
 
     def lease(self) -> Lease | None:
         """The lease as stored, also when it has expired."""

@@ -314,7 +314,12 @@ def _answered(step: GuardStep, changes: Sequence[RowChange], rows: list[RowStep]
         if not isinstance(change, Patch) or not isinstance(guard, RowIs):
             return False
         states = guard.states
-        if row.must or guard.version is not None or not states or (change.only_in and not states <= change.only_in):
+        if (
+            row.must
+            or guard.version is not None
+            or not states
+            or (change.only_in and not states <= change.only_in)
+        ):
             return False
         row.sql = table.patch(tuple(change.values), len(states))
         row.params = (*change.values.values(), *change.key, *sorted(states))
@@ -325,8 +330,7 @@ def _answered(step: GuardStep, changes: Sequence[RowChange], rows: list[RowStep]
 
 def _key_of(table: RowTable, change: RowChange) -> Key:
     if isinstance(change, Put):
-        # A cell of the key stands for no sequence: that was checked when its step was made.
-        return tuple([change.values[name] for name in table.spec.key])  # type: ignore[misc]
+        return tuple([change.values[name] for name in table.spec.key])  # type: ignore[misc]  # checked with its step
     return change.key
 
 

@@ -199,7 +199,7 @@ class ConditionContract(ContractCase):
         assert (row["state"], row["row_version"]) == ("sent", 2)
 
     @pytest.mark.parametrize(
-        ("guards", "change", "recorded"),
+        "guards, change, recorded",
         [
             ((Absent(PARCEL.name, ("new",)),), parcel("new"), True),
             ((Absent(PARCEL.name, ("p1",)),), parcel("p1"), False),
