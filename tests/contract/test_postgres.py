@@ -12,12 +12,28 @@ from counterfoil.testing.contract.leases import LeaseContract
 from counterfoil.testing.contract.snapshots import SnapshotContract
 from counterfoil.testing.events import SAMPLE_LEDGER
 from tests.servers.fixtures import schema_for
+from tests.servers.reused import SpareLedgers
 
 pytestmark = pytest.mark.postgres
 
 
+@pytest.fixture(scope="module")
+def spares(clusters):
+    """The ledgers that are used again, on each kind of server."""
+    made = {}
+
+    def of(kind):
+        if kind not in made:
+            made[kind] = SpareLedgers(clusters(kind))
+        return made[kind]
+
+    yield of
+    for ledgers in made.values():
+        ledgers.close()
+
+
 class OnServer:
-    """Opens stores in a schema named after the directory that the suite gives."""
+    """Opens key stores in a schema named after the directory that the suite gives, made for each test."""
 
     kind = "packaged"
 
@@ -42,11 +58,29 @@ class OnServer:
         return PostgresKeyStore(self.place(directory), create=True)
 
 
-class TestPostgresStore(OnServer, StoreContract):
+class Stores(OnServer):
+    """Opens stores; the ledger that one test has closed is emptied for the next. Each worker's first is made anew."""
+
+    port = None
+
+    @pytest.fixture(autouse=True)
+    def _ledgers(self, _a_server, spares):
+        self.spares, self.schemas = spares(self.kind), {}
+        yield
+        for schema in self.schemas.values():
+            self.spares.give_back(schema)
+
+    def place(self, directory):
+        if directory not in self.schemas:
+            self.schemas[directory] = self.spares.take(directory)
+        return self.cluster.url(port=self.port, schema=self.schemas[directory])
+
+
+class TestPostgresStore(Stores, StoreContract):
     pass
 
 
-class TestPostgresStoreWithFaults(OnServer, FaultContract):
+class TestPostgresStoreWithFaults(Stores, FaultContract):
     pass
 
 
@@ -55,7 +89,7 @@ class TestPostgresKeyStore(OnServer, KeyStoreContract):
 
 
 @pytest.mark.older_postgres
-class TestOlderPostgresStore(OnServer, StoreContract):
+class TestOlderPostgresStore(Stores, StoreContract):
     kind = "system"
 
 
@@ -66,13 +100,10 @@ class TestOlderPostgresKeyStore(OnServer, KeyStoreContract):
 
 @pytest.mark.pooler
 class TestPostgresStoreBehindAPooler(
-    OnServer, AppendContract, LeaseContract, SnapshotContract, ConcurrencyContract, LastingContract
+    Stores, AppendContract, LeaseContract, SnapshotContract, ConcurrencyContract, LastingContract
 ):
     """Four server connections for every thread and handle: nothing may rest on a session."""
 
     @pytest.fixture(autouse=True)
     def _a_pooler(self, pooler):
         self.port = pooler.port
-
-    def place(self, directory):
-        return self.cluster.url(port=self.port, schema=schema_for(directory))
