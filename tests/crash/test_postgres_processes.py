@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -38,7 +39,7 @@ def start(place, process, streams, appends=APPENDS):
         stdout=subprocess.PIPE,
         text=True,
         cwd=ROOT,
-        env={"PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
 
 

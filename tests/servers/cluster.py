@@ -78,6 +78,8 @@ def roomy_memory() -> Path | None:
     memory = Path("/dev/shm")
     if not memory.is_dir() or not os.access(memory, os.W_OK):
         return None
+    if os.statvfs(memory).f_flag & os.ST_NOEXEC:  # containers do that, and programs are made and run there
+        return None
     return memory if shutil.disk_usage(memory).free >= MEMORY_FREE_MIN else None
 
 
