@@ -347,14 +347,11 @@ class Ledger(
         """Rows of effects: of a run, of a conversation, in one state, or all."""
         check_limit(limit)
         if run_id is not None:
-            found = reading.effects_of_run(self.ports, run_id)
-        elif stream is not None:
-            found = reading.effects_of_stream(self.ports, self.stream_of(stream))
-        else:
-            prefix = (self.tenant,) if state is None else (self.tenant, state)
-            return reading.table_rows(self.ports, EFFECTS.name, "by_state", prefix, limit)
-        kept = [row for row in found if row["tenant"] == self.tenant and state in (None, row["state"])]
-        return kept if limit is None else kept[:limit]
+            return reading.effects_of_run(self.ports, run_id, state, limit)
+        if stream is not None:
+            return reading.effects_of_stream(self.ports, self.stream_of(stream), state, limit)
+        prefix = (self.tenant,) if state is None else (self.tenant, state)
+        return reading.table_rows(self.ports, EFFECTS.name, "by_state", prefix, limit)
 
     # ---- derived rows ----
 

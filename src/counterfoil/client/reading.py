@@ -22,6 +22,8 @@ from counterfoil.store.unit import Lease, StoredEvent, StoredStream
 
 PAGE_EVENTS: Final = 500
 PAGE_ROWS: Final = 500
+SEQUENCE_MAX: Final = (1 << 63) - 1
+"""Behind every row of a run."""
 BEGINNINGS: Final = frozenset({"conversation.opened", "runtime.baseline"})
 """The types whose content names a conversation."""
 RUNS_COUNTED_MAX: Final = 1000
@@ -152,7 +154,7 @@ def _conversation(ports: LedgerPorts, stored: StoredStream) -> ConversationInfo:
     stream_id = stored.stream_id
     row = ports.store.get(rows.CONVERSATIONS, (stream_id,)) or {}
     running = ports.store.select(rows.RUNS, "by_slot", (stream_id, RUNNING), limit=1)
-    waiting = len(ports.store.select(rows.RUNS, "by_slot", (stream_id, SUSPENDED), limit=RUNS_COUNTED_MAX))
+    waiting = ports.store.count(rows.RUNS, "by_slot", (stream_id, SUSPENDED), RUNS_COUNTED_MAX)
     content, state = _opening(ports, stream_id)
     opened = row.get("opened_at_ms")
     return ConversationInfo(
@@ -165,7 +167,7 @@ def _conversation(ports: LedgerPorts, stored: StoredStream) -> ConversationInfo:
         state=_state(row, bool(running), waiting, held=_held(ports, stored.head.lease)),
         opened_at_ms=opened if isinstance(opened, int) else None,
         head_sequence=_head_sequence(stored),
-        runs=len(ports.store.select(rows.RUNS, "by_stream", (stream_id,), limit=RUNS_COUNTED_MAX)),
+        runs=ports.store.count(rows.RUNS, "by_stream", (stream_id,), RUNS_COUNTED_MAX),
         running=str(running[0]["run_id"]) if running else None,
         waiting=waiting,
     )
@@ -240,17 +242,35 @@ def table_rows(
     return found
 
 
-def effects_of_run(ports: LedgerPorts, run_id: str) -> list[Row]:
+def effects_of_run(ports: LedgerPorts, run_id: str, state: str | None, limit: int | None) -> list[Row]:
     """The effects of a run in the order they were intended; none if there is no such run."""
     check_texts("run_id", (run_id,))
     run = ports.store.get(rows.RUNS, (run_id,))
-    return [] if run is None else table_rows(ports, EFFECTS.name, "by_run", (run["stream_id"], run_id), None)
+    return [] if run is None else list(_effects(ports, (run["stream_id"], run_id), state, limit))
 
 
-def effects_of_stream(ports: LedgerPorts, stream_id: str) -> list[Row]:
+def effects_of_stream(ports: LedgerPorts, stream_id: str, state: str | None, limit: int | None) -> list[Row]:
     """The effects of a conversation in the order they were intended, whichever run intended them."""
-    found = table_rows(ports, EFFECTS.name, "by_run", (stream_id,), None)
-    return sorted(found, key=_first_sequence)
+    return sorted(_effects(ports, (stream_id,), state, limit), key=_first_sequence)[:limit]
+
+
+def _effects(ports: LedgerPorts, prefix: Key, state: str | None, limit: int | None) -> Iterator[Row]:
+    """Run by run, at most ``limit`` of each; what a run has beyond them is passed over, and not read."""
+    want = PAGE_ROWS if limit is None or state is not None else min(PAGE_ROWS, limit)
+    after: Key | None = None
+    run_id, kept = None, 0
+    while page := ports.store.select(EFFECTS.name, "by_run", prefix, after, want):
+        for row in page:
+            if row["run_id"] != run_id:
+                run_id, kept = row["run_id"], 0
+            if row["tenant"] == ports.tenant and state in (None, row["state"]) and kept != limit:
+                kept += 1
+                yield row
+        if len(page) < want:
+            return
+        after = EFFECTS.place_in("by_run", page[-1])
+        if kept == limit:
+            after = (*after[:2], SEQUENCE_MAX, after[3])
 
 
 def _first_sequence(effect: Row) -> int:

@@ -91,7 +91,8 @@ class Searching(Accessing):
         caught_up = follower.catch_up(wait_s)
         places = find(index, expression, stream_id, limit, after)
         terms = terms_of(expression)
-        looked = [self._hit(place, terms, classes) for place in places.found]
+        names = {one.stream_id: reading.name_of(self.ports, one.stream_id) for one in places.found}
+        looked = [self._hit(place, names[place.stream_id], terms, classes) for place in places.found]
         hits = tuple([hit for hit in looked if isinstance(hit, Hit)])
         short = index.shortfall(stream_id)
         why: dict[Reason, bool] = {
@@ -213,7 +214,9 @@ class Searching(Accessing):
         self.access.decide(request, detail={"query": text})
         return up_to(ceiling)
 
-    def _hit(self, place: Place, terms: list[str], classes: frozenset[str]) -> Hit | Literal["above"] | None:
+    def _hit(
+        self, place: Place, name: str | None, terms: list[str], classes: frozenset[str]
+    ) -> Hit | Literal["above"] | None:
         """The match as the ledger has it now; None where its content is gone since it was indexed.
 
         ``above``: it is of a class above those that are shown.
@@ -239,7 +242,7 @@ class Searching(Accessing):
                 actor = event.header.actor
                 return Hit(
                     stream_id=place.stream_id,
-                    conversation=reading.name_of(self.ports, place.stream_id),
+                    conversation=name,
                     sequence=event.sequence,
                     event_id=event.event_id,
                     event_type=event.type,

@@ -95,6 +95,10 @@ class Reader(Protocol):
         """
         ...
 
+    def count(self, table: str, index: str, prefix: Key, most: int) -> int:
+        """How many rows of ``index`` begin with ``prefix``, counted up to ``most``: cheaper than to select them."""
+        ...
+
     def feed(self, cursor: bytes = b"", limit: int = 500) -> FeedPage:
         """The next events over all streams; resuming with the page's cursor loses nothing."""
         ...

@@ -264,6 +264,10 @@ class FaultyStore:
             "select", lambda: self.inner.select(table, index, prefix, after, limit, descending)
         )
 
+    def count(self, table: str, index: str, prefix: Key, most: int) -> int:
+        """See ``Reader.count``."""
+        return self._through("count", lambda: self.inner.count(table, index, prefix, most))
+
     def feed(self, cursor: bytes = b"", limit: int = 500) -> FeedPage:
         """See ``Reader.feed``."""
         return self._through("feed", lambda: self.inner.feed(cursor, limit))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 
 import counterfoil
+from counterfoil.client import reading
 from counterfoil.client.reading import PAGE_EVENTS, PAGE_ROWS
 from counterfoil.core.event import Draft
 from counterfoil.core.forms import time_text
@@ -88,6 +91,71 @@ def test_effects_and_reviews_are_queries(ledger):
     ledger.settle(review["review_id"], "failed", by="Jane", reason="never arrived")
     assert ledger.reviews() == []
     assert [found["state"] for found in ledger.reviews(state=None)] == ["settled"]
+
+
+@pytest.fixture
+def selected(ledger, monkeypatch):
+    """The rows that the store hands out, by table."""
+    rows, select = [], ledger.store.select
+
+    def noted(table, *rest, **more):
+        found = select(table, *rest, **more)
+        rows.extend((table, row) for row in found)
+        return found
+
+    monkeypatch.setattr(ledger.store, "select", noted)
+    return lambda table: [row for name, row in rows if name == table]
+
+
+@pytest.fixture
+def three_runs(ledger):
+    """Runs of one conversation with nine effects each, every third of them failed; their ids."""
+    with own_tools():
+
+        @counterfoil.effect("t.send", version="1", touches={"money"}, doubt=counterfoil.by_review())
+        def send(number: int):
+            if number % 3 == 2:
+                raise counterfoil.Rejected("refused")
+
+        runs = []
+        for _ in range(3):
+            with ledger.run("a", conversation="c") as run:
+                for number in range(9):
+                    with suppress(counterfoil.EffectFailed, counterfoil.Rejected):
+                        send(number)
+            runs.append(run.id)
+    return runs
+
+
+def test_a_page_of_effects_reads_no_more_of_a_run_than_it_shows(ledger, three_runs, selected):
+    every = ledger.effects(stream="c")
+    assert [row["first_sequence"] for row in every] == sorted(row["first_sequence"] for row in every)
+    assert len(every) == 27
+    before = len(selected("effects"))
+    assert ledger.effects(stream="c", limit=4) == every[:4]
+    assert ledger.effects(run_id=three_runs[1], limit=4) == every[9:13]
+    assert len(selected("effects")) - before <= 4 * 3 + 4
+
+
+@pytest.mark.parametrize("limit", [None, 0, 1, 2, 5, 100])
+@pytest.mark.parametrize("state", [None, "failed"])
+def test_a_page_of_effects_is_the_beginning_of_all_of_them(ledger, three_runs, limit, state, monkeypatch):
+    every = [row for row in ledger.effects(stream="c") if state in (None, row["state"])]
+    assert len(every) == (27 if state is None else 9)
+    monkeypatch.setattr(reading, "PAGE_ROWS", 4)
+    assert ledger.effects(stream="c", state=state, limit=limit) == every[:limit]
+    of_run = [row for row in every if row["run_id"] == three_runs[1]]
+    assert ledger.effects(run_id=three_runs[1], state=state, limit=limit) == of_run[:limit]
+
+
+def test_a_list_of_conversations_counts_runs_and_reads_only_the_one_that_runs(ledger, selected):
+    for _ in range(5):
+        with ledger.run("a", conversation="c"):
+            pass
+    with ledger.run("a", conversation="c"):
+        (info,) = ledger.conversations()
+    assert (info.runs, info.waiting, info.state) == (6, 0, "running")
+    assert [row["run_id"] for row in selected("runs")] == [info.running]
 
 
 def test_a_tail_begins_where_it_is_told_and_follows_until_it_is_stopped(ledger):

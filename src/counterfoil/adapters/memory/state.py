@@ -140,6 +140,13 @@ class StateReader:
             found = table_of(self._state.tables, table)
             return select(found, index, prefix, after, limit, descending=descending)
 
+    def count(self, table: str, index: str, prefix: Key, most: int) -> int:
+        """See ``Reader.count``."""
+        with self._lock:
+            self._check_open()
+            found = table_of(self._state.tables, table)
+            return len(select(found, index, prefix, None, most, descending=False))
+
     def feed(self, cursor: bytes = b"", limit: int = 500) -> FeedPage:
         """See ``Reader.feed``. The cursor is the number of events seen, in decimal digits."""
         if cursor and not cursor.isdigit():

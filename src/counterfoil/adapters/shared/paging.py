@@ -36,10 +36,11 @@ class Dialect(Struct, frozen=True):
 class Pages:
     """The pages of one table. ``columns`` is the list of what is fetched, ``table`` the table's full name."""
 
-    __slots__ = ("_dialect", "_head", "_marks", "_spec", "_types")
+    __slots__ = ("_dialect", "_head", "_marks", "_spec", "_table", "_types")
 
     def __init__(self, spec: TableSpec, table: str, columns: str, dialect: Dialect) -> None:
         self._spec = spec
+        self._table = table
         self._head = f"SELECT {columns} FROM {table}"
         self._dialect = dialect
         self._types: Mapping[str, Column] = {column.name: column for column in spec.columns}
@@ -49,15 +50,11 @@ class Pages:
         self, index: str | None, prefix: Key, after: Key | None, limit: int, *, descending: bool
     ) -> tuple[str, tuple[Cell, ...]]:
         """The statement and its parameters. Raises InvalidUnit for an undeclared index or values that do not fit."""
-        leading = self._leading(index)
-        names = (*leading, *self._spec.key)
-        if len(prefix) > len(leading or names) or (after is not None and len(after) != len(names)):
-            raise InvalidUnit(
-                f"{self._spec.name} is paged by {names}; the values given do not fit", table=self._spec.name
-            )
-        conditions = [self._same(name, cell) for name, cell in zip(names, prefix, strict=False)]
+        names, conditions = self._under(index, prefix)
         params: list[Cell] = [cell for cell in prefix if cell is not None]
         if after is not None:
+            if len(after) != len(names):
+                raise self._unfit(names)
             # Below the prefix only the rest decides, and an index can then go straight to the place.
             told = len(prefix) if after[: len(prefix)] == prefix else 0
             condition, values = self._beyond(names[told:], after[told:], descending=descending)
@@ -68,6 +65,27 @@ class Pages:
         order = ", ".join(f"{quote(name)}{way}" for name in dict.fromkeys(names))
         sql = f"{self._head}{where} ORDER BY {order} LIMIT {self._dialect.limit}"
         return sql, (*params, min(max(limit, 0), self._dialect.limit_max))
+
+    def count(self, index: str, prefix: Key, most: int) -> tuple[str, tuple[Cell, ...]]:
+        """The statement that counts rows under a prefix up to ``most``, by the index alone, and its parameters."""
+        _, conditions = self._under(index, prefix)
+        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+        sql = f"SELECT count(*) FROM (SELECT 1 FROM {self._table}{where} LIMIT {self._dialect.limit}) counted"
+        params = [cell for cell in prefix if cell is not None]
+        return sql, (*params, min(max(most, 0), self._dialect.limit_max))
+
+    def _under(self, index: str | None, prefix: Key) -> tuple[tuple[str, ...], list[str]]:
+        """The columns that an index goes by, and the conditions that the first of them equal ``prefix``."""
+        leading = self._leading(index)
+        names = (*leading, *self._spec.key)
+        if len(prefix) > len(leading or names):
+            raise self._unfit(names)
+        return names, [self._same(name, cell) for name, cell in zip(names, prefix, strict=False)]
+
+    def _unfit(self, names: tuple[str, ...]) -> InvalidUnit:
+        return InvalidUnit(
+            f"{self._spec.name} is paged by {names}; the values given do not fit", table=self._spec.name
+        )
 
     def _leading(self, index: str | None) -> tuple[str, ...]:
         if index is None:

@@ -177,6 +177,11 @@ class Reads:
         sql, params = found.pages.select(index, prefix, after, limit, descending=descending)
         return [found.row(row) for row in self._query(sql, params)]
 
+    def count(self, table: str, index: str, prefix: Key, most: int) -> int:
+        """See ``Reader.count``."""
+        sql, params = self._tables.table(table).pages.count(index, prefix, most)
+        return int(self._query(sql, params)[0][0])
+
     def checkpoint(self, stream_id: str, projection: str, version: int) -> Checkpoint | None:
         """See ``Reader.checkpoint``."""
         rows = self._query(

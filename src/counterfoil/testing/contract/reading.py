@@ -21,6 +21,7 @@ CALLS: dict[str, Callable[[Store, SampleStream], object]] = {
     "find": lambda store, stream: store.find(stream.stream_id, ["evt_none"]),
     "get": lambda store, _: store.get(PARCEL.name, ("p1",)),
     "select": lambda store, _: store.select(PARCEL.name),
+    "count": lambda store, _: store.count(PARCEL.name, "by_state", (), 10),
     "feed": lambda store, _: store.feed(),
     "checkpoint": lambda store, stream: store.checkpoint(stream.stream_id, "totals", 1),
     "snapshot": lambda store, _: store.snapshot().__enter__(),

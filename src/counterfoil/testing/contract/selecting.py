@@ -118,6 +118,26 @@ class SelectContract(ContractCase):
         page = self.store.select(PARCEL.name, after=("p07x",), limit=2, descending=True)
         assert [row["parcel_id"] for row in page] == ["p07", "p06"]
 
+    @pytest.mark.parametrize(
+        "index,prefix",
+        [
+            ("by_state", ("sent",)),
+            ("by_stream", ("str_b", "packed")),
+            ("by_due", (None,)),
+            ("by_place", ("é", 8)),
+        ],
+    )
+    def test_a_count_is_that_of_the_rows_selected_up_to_the_most(self, index: str, prefix: Key) -> None:
+        self.fill()
+        rows = len(self.store.select(PARCEL.name, index, prefix, limit=1000))
+        assert self.store.count(PARCEL.name, index, prefix, 1000) == rows
+        for most in (-1, 0, 1, 2):
+            assert self.store.count(PARCEL.name, index, prefix, most) == min(max(most, 0), rows)
+
+    def test_a_count_by_an_undeclared_index_is_refused(self) -> None:
+        with pytest.raises(InvalidUnit):
+            self.store.count(PARCEL.name, "by_nothing", (), 10)
+
     def test_a_selection_is_bounded(self) -> None:
         stream = self.new_stream()
         self.append(stream.unit(stream.event(), rows=tuple(parcel(f"p{number:03}") for number in range(130))))

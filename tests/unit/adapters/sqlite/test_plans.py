@@ -52,6 +52,9 @@ CALLS = {
     "select backwards": lambda store, _: store.select(
         "thing", "by_state", ("new",), ("new", "t1"), descending=True
     ),
+    "count": lambda store, _: store._query(
+        *store._tables.table("thing").pages.count("by_state", ("new",), 10)
+    ),
     "checkpoint": lambda store, stream_id: store.checkpoint(stream_id, "p", 1),
 }
 
@@ -61,14 +64,19 @@ def test_a_read_goes_by_an_index_and_does_not_sort(plans, name):
     steps = plans(CALLS[name])
     assert steps
     scans = [step for step in steps if step.startswith("SCAN") and "USING" not in step]
-    # The feed and the page by sequence are walked in the order of a subquery that has its limit inside.
-    assert [step for step in scans if not step.startswith(("SCAN e", "SCAN (subquery"))] == []
+    # The feed, the page by sequence and a count walk a subquery that has its limit inside.
+    assert [step for step in scans if not step.startswith(("SCAN e", "SCAN counted", "SCAN (subquery"))] == []
     if name != "find":
         assert [step for step in steps if "TEMP B-TREE" in step] == []
 
 
 def test_a_run_is_read_by_its_own_index(plans):
     assert any("run_span_by_run" in step for step in plans(CALLS["read a run"]))
+
+
+def test_rows_are_counted_by_the_index_alone(plans):
+    steps = plans(CALLS["count"])
+    assert any("USING COVERING INDEX" in step for step in steps)
 
 
 def test_a_page_of_an_index_begins_at_its_place(plans):
