@@ -6,11 +6,13 @@ import random
 import sys
 import time
 from collections.abc import Callable
-from itertools import islice
+from decimal import Decimal
+from itertools import count, islice
 from pathlib import Path
 from typing import Any, Final
 
 import counterfoil
+from counterfoil.bench.effect import refund
 from counterfoil.bench.figures import Budget, Figure, peak_kib, percentile
 from counterfoil.bench.resume import compiled, leave, run_child
 from counterfoil.bench.rounds import Scale
@@ -20,11 +22,16 @@ from counterfoil.flow.requests import Entry, UnitDraft
 EVENTS: Final = 1_000_000
 CONVERSATIONS: Final = 200
 EVENTS_AT_ONCE: Final = 500
+RUNS: Final = 5
+EFFECTS: Final = 4
+"""Runs of each conversation, and effects of each of them, that have rows; more events follow without any."""
 TIMES: Final = 60
 """How often each is asked for, at places chosen by chance."""
 PAGE: Final = 50
 MS_MAX: Final = 50
 MEMORY_MB_MAX: Final = 300
+
+_lines = count(1)
 
 _CHILD: Final = "from counterfoil.bench.pages import child; child()"
 
@@ -47,8 +54,10 @@ def _fill(place: Path, events: int, conversations: int) -> int:
         ports = ledger.ports
         each = max(1, events // conversations)
         for number in range(conversations):
-            with ledger.run("bench-agent", conversation=f"bench-{number}", message="refund"):
-                pass
+            for _ in range(RUNS):
+                with ledger.run("bench-agent", conversation=f"bench-{number}", message="refund"):
+                    for order in range(EFFECTS):
+                        refund(f"O-{number}-{order}", next(_lines), Decimal("40.00"))
             stream_id = ledger.stream_of(f"bench-{number}")
             sample = Sample(genesis=ports.genesis(stream_id), material=ports.material(stream_id))
             for start in range(0, each, EVENTS_AT_ONCE):
@@ -100,6 +109,7 @@ def _asks(ledger: counterfoil.Ledger, chance: random.Random) -> dict[str, Callab
         "runs": lambda: ledger.runs(limit=PAGE),
         "runs_of": lambda: ledger.runs(somewhere()[0], limit=PAGE),
         "effects": lambda: ledger.effects(limit=PAGE),
+        "effects_of": lambda: ledger.effects(stream=somewhere()[0], limit=PAGE),
         "events": page,
         "of_type": of_type,
         "tail": tail,
@@ -112,6 +122,7 @@ WORDS: Final = {
     "runs": "a page of runs",
     "runs_of": "the runs of one conversation",
     "effects": "a page of effects",
+    "effects_of": "the effects of one conversation",
     "events": "50 events with their content, anywhere",
     "of_type": "50 events of one type, from anywhere on",
     "tail": "the last 50 events of a conversation",
