@@ -91,6 +91,8 @@ SHOWS: Final[dict[str, str]] = {
     "hold ls": "hold ls",
     "reconcile": "reconcile {directory}/book.csv --tool bank.refund --key-column key --json",
     "access ls": "access ls",
+    "slots ls": "slots ls {stream}",
+    "slots history": "slots history {stream} plan --json",
     "projections show": "projections show said {stream}",
     "artifacts ls": "artifacts ls",
     "artifacts get": "artifacts get {artifact} --out -",
@@ -342,6 +344,7 @@ METHODS: Final[dict[str, Callable[[counterfoil.Ledger, dict[str, str]], Any]]] =
     "request": lambda ledger, ids: next(iter(ledger.requests(ids["stream"]))).body,
     "requests": lambda ledger, ids: [each.body for each in ledger.requests(ids["stream"])],
     "search": lambda ledger, ids: ledger.search(SAID, ids["stream"]),
+    "slot_history": lambda ledger, ids: [slot.value for slot in ledger.slot_history(ids["stream"], "plan")],
     "slots": lambda ledger, ids: [slot.value for slot in ledger.slots(ids["stream"])],
     "tail": lambda ledger, ids: opened(ledger.tail(ids["stream"], 0, follow=False)),
 }

@@ -73,11 +73,11 @@ class Face(Struct):
         """The clock that ages and waits are told by."""
         return self.clock.now_ms()
 
-    def shows(self) -> Ledger:
-        """As :meth:`open` for reading, for a command that shows content: on record where that is asked for."""
+    def shows(self, conversation: str | None = None) -> Ledger:
+        """As :meth:`open` for reading, for a command that shows content, of one conversation or all: on record where asked."""
         ledger = self.open(write=self.reader is not None)
         try:
-            self.begin(ledger)
+            self.begin(ledger, None if conversation is None else ledger.stream_of(conversation))
         except BaseException:
             ledger.close()
             raise

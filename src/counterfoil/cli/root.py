@@ -48,6 +48,7 @@ COMMANDS: Final = {
     "reconcile": "Hold a tool's effects against the provider's own book.",
     "keys": "Data keys and their epoch: list, rotate, hand over.",
     "access": "Who was shown what, and why; breaking the glass.",
+    "slots": "State slots of a conversation: list, history.",
     "projections": "State folded from events: list, show, rebuild.",
     "artifacts": "Bytes outside the events: list, get, verify.",
     "turns": "List turns, the newest first.",

@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from counterfoil.client.handle import Handle
+from counterfoil.core.bounds import check_limit, check_texts
+from counterfoil.core.forms import hidden_name, is_label
 from counterfoil.core.values import from_json
-from counterfoil.errors import InvalidForm, StreamNotFound
+from counterfoil.errors import InvalidForm
 from counterfoil.flow.drive import drive
 from counterfoil.flow.event import Event
-from counterfoil.runtime.slots.reading import event_of, name_in, slots_at
+from counterfoil.runtime.slots.reading import event_of, name_in, slots_at, versions_of
+from counterfoil.runtime.slots.rows import SLOTS
 from counterfoil.runtime.slots.state import Mark
 
 LAST = 2**53 - 1
@@ -17,12 +20,12 @@ LAST = 2**53 - 1
 
 
 class Slot:
-    """A state slot that holds a value: its event's public fields, and the value when it is asked for."""
+    """A state slot as one event left it: its public fields, and the value when it is asked for."""
 
     def __init__(self, mark: Mark, event: Event) -> None:
         self._mark = mark
         self.event: Event = event
-        """The ``state.set`` that set it."""
+        """The ``state.set`` that set it, or the ``state.cleared`` that cleared it."""
 
     def __repr__(self) -> str:
         return f"<Slot {self._mark.slot} version {self.version} at sequence {self.sequence}>"
@@ -31,6 +34,11 @@ class Slot:
     def name(self) -> str:
         """The name the code gave it; where that stands in content that cannot be had, its keyed digest (``~…``)."""
         return name_in(self.event.outline_or_none() or {}, self._mark.slot)
+
+    @property
+    def holds(self) -> bool:
+        """Whether it holds a value; False for one that was cleared."""
+        return self._mark.holds
 
     @property
     def version(self) -> int:
@@ -44,12 +52,17 @@ class Slot:
 
     @property
     def run_id(self) -> str | None:
-        """The run that set it."""
+        """The run that set or cleared it."""
         return self.event.header.run_id
 
     @property
     def value(self) -> Any:
-        """What it holds. Raises ``ContentUnavailable`` where that is erased, withheld, missing or damaged."""
+        """What it holds, None where it was cleared.
+
+        Raises ``ContentUnavailable`` where that is erased, withheld, missing or damaged.
+        """
+        if not self.holds:
+            return None
         return from_json(self.event.content["value"])
 
 
@@ -70,11 +83,24 @@ class Stating(Handle):
         """
         if at is not None and (type(at) is not int or at < 0):
             raise InvalidForm("at is a sequence: 0 or more", argument="at")
-        stream_id = self._find(stream)
-        if stream_id is None:
-            raise StreamNotFound(
-                f"there is no conversation {stream!r} for tenant {self.tenant} in {self.place}",
-                hint="`counterfoil ls` lists them",
-            )
+        stream_id = self.stream_named(stream)
         marks = drive(slots_at(stream_id, LAST if at is None else at), self.ports)
         return [Slot(mark, drive(event_of(stream_id, mark), self.ports)) for mark in marks if mark.holds]
+
+    def slot_history(self, stream: str, name: str, limit: int | None = None) -> list[Slot]:
+        """Every version of one slot, the newest first: what set or cleared it, and when; ``name`` as the code gave it.
+
+        The keyed digest (``~…``) that stands in the open for a name that is no label names it too. Empty for a slot that was
+        never set. Raises ``StreamNotFound``.
+        """
+        check_limit(limit)
+        check_texts("what a slot is found by", (stream, name))
+        stream_id = self.stream_named(stream)
+        versions = drive(versions_of(stream_id, self._slot_named(stream_id, name), limit), self.ports)
+        return [Slot(mark, drive(event_of(stream_id, mark), self.ports)) for mark in versions]
+
+    def _slot_named(self, stream_id: str, name: str) -> str:
+        """What stands for a name in the open."""
+        if is_label(name) or self.store.get(SLOTS, (stream_id, name)) is not None:
+            return name
+        return hidden_name(self.ports.material(stream_id), name)

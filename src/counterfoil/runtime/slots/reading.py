@@ -50,6 +50,18 @@ def _back_to(stream_id: str, newest: Mark, sequence: int) -> Flow[Mark | None]:
     return best
 
 
+def versions_of(stream_id: str, slot: str, limit: int | None) -> Flow[list[Mark]]:
+    """The versions of one slot, the newest first, ``limit`` at most: they count from 1 without a gap."""
+    row: Row | None = yield Read(RowOf(SLOTS, (stream_id, slot)))
+    newest = 0 if row is None else int(row["version"] or 0)
+    oldest = 0 if limit is None else max(0, newest - limit)
+    found: list[Mark] = []
+    for version in range(newest, oldest, -1):
+        one: Row | None = yield Read(RowOf(VERSIONS, (stream_id, slot, version)))
+        found += [] if one is None else [mark_of_row(one)]
+    return found
+
+
 def event_of(stream_id: str, mark: Mark) -> Flow[Event]:
     """The event that a mark stands for."""
     found: list[Event] = yield Read(Events(stream_id, after=mark.sequence - 1, limit=1))
