@@ -35,7 +35,7 @@ from counterfoil.runtime.agents import Agent, find_agent
 from counterfoil.runtime.block import RunHost
 from counterfoil.runtime.events import about
 from counterfoil.runtime.model import Model
-from counterfoil.runtime.rehearsals import REHEARSALS
+from counterfoil.runtime.rehearsals import REHEARSALS, rehearsed_by
 from counterfoil.runtime.rows import ADMISSIONS, RUNS
 from counterfoil.runtime.slots.reading import event_of, name_in, slots_at
 from counterfoil.runtime.spec import RunSpec, make_spec
@@ -62,7 +62,8 @@ class Rehearsing(Requesting):
         agent's; nobody is asked for an approval. A call of a tool gets the outcome that the original has on record for
         the same tool and arguments, or ``EffectBlocked`` is raised in the agent's code: no tool is called, nothing is
         intended, no key is taken. A step gets its recorded result and is run where there is none, unless ``steps`` is
-        ``"block"``. A prompt that is sent again does not bring the same completion again.
+        ``"block"``. A prompt that is sent again does not bring the same completion again. A rehearsal may be rehearsed: its
+        answers and steps are its own, calls and children get what they came to in the run that made them.
 
         Raises ``RunNotFound``, ``RunBusy`` for a run that is still open, ``AgentNotFound``, and
         ``ContentUnavailable`` where the original's input cannot be read. What the agent raises ends the rehearsal and is
@@ -78,11 +79,13 @@ class Rehearsing(Requesting):
         events = self._events_of(row, ORIGINAL_TYPES)
         ruling = policy or agent.policy or self.policy
         material = self.ports.material(stream_id)
-        original = Original(events, lambda body: material.address(body).hex())
+        first = self._first(row)
+        made = None if first is row else self._events_of(first, ORIGINAL_TYPES)
+        original = Original(events, lambda body: material.address(body).hex(), made)
         understudy = Understudy(original, model, steps)
         host = RunHost(self.ports, self.registry, self._heartbeat, self.owner, ruling, self.keeps_turns)
         run = RehearsalRun(host, self._spec(row, agent, events, ruling), understudy)
-        seeds = list(self._slots_before(row))
+        seeds = list(self._slots_before(first))
         error_class = _through(run, agent, seeds)
         told = Rehearsal(
             run.id, run_id, run.conversation, agent.name, run.terminal, error_class, understudy.counts
@@ -124,6 +127,12 @@ class Rehearsing(Requesting):
                 f"agent {name} of run {run_id} is not registered here", run_id=run_id, agent=name
             )
         return row, agent
+
+    def _first(self, row: Row) -> Row:
+        """The run that a rehearsal stands on in the end: the one whose calls were made. Raises ``RunNotFound``."""
+        while (original := drive(rehearsed_by(str(row["run_id"])), self.ports)) is not None:
+            row = self._row_of(original)
+        return row
 
     def _events_of(self, row: Row, types: frozenset[str]) -> list[Event]:
         query = Events(str(row["stream_id"]), types=types, run_id=str(row["run_id"]))

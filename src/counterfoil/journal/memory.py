@@ -11,7 +11,7 @@ from counterfoil.core.bounds import check_count
 from counterfoil.journal.chain import Chain, check_chain
 from counterfoil.journal.contract import MAX_LIST
 from counterfoil.journal.event import TurnEvent, TurnInfo, TurnNote, info_of, linked
-from counterfoil.journal.forks import minds_forks
+from counterfoil.store.forks import minds_forks
 
 
 class _Turn(Struct):
@@ -123,10 +123,10 @@ class MemoryJournal:
         """See the contract."""
 
     def before_fork(self, timeout_s: float) -> None:
-        """See :class:`~counterfoil.journal.forks.Forked`: the child has a copy of its own."""
+        """See :class:`~counterfoil.store.forks.Forked`: the child has a copy of its own."""
 
     def after_fork(self, *, in_child: bool) -> None:
-        """See :class:`~counterfoil.journal.forks.Forked`."""
+        """See :class:`~counterfoil.store.forks.Forked`."""
         if in_child:
             self._lock = threading.Lock()
 

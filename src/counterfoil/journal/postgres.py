@@ -13,8 +13,8 @@ import psycopg
 from psycopg.errors import DeadlockDetected, SerializationFailure, UniqueViolation
 
 from counterfoil.errors import StoreClosed
-from counterfoil.journal.forks import minds_forks
 from counterfoil.journal.sql import Cursor, Run, SqlJournal
+from counterfoil.store.forks import minds_forks
 
 CONNECT_S: Final = 5
 ANSWER_MS: Final = 5_000
@@ -95,10 +95,10 @@ class PostgresJournal(SqlJournal):
             self._opened = None
 
     def before_fork(self, timeout_s: float) -> None:
-        """See :class:`~counterfoil.journal.forks.Forked`: a session stays the parent's, and the child opens its own."""
+        """See :class:`~counterfoil.store.forks.Forked`: a session stays the parent's, and the child opens its own."""
 
     def after_fork(self, *, in_child: bool) -> None:
-        """See :class:`~counterfoil.journal.forks.Forked`."""
+        """See :class:`~counterfoil.store.forks.Forked`."""
         if in_child:
             self._lock = threading.RLock()
 

@@ -14,8 +14,8 @@ from typing import Any, Final
 from msgspec import Struct
 
 from counterfoil.errors import FileMissing, SchemaUnknown, StoreClosed
-from counterfoil.journal.forks import minds_forks
 from counterfoil.journal.sql import Run, SqlJournal
+from counterfoil.store.forks import minds_forks
 
 BUSY_S: Final = 2.0
 """How long a writer waits for another process. Turns do not: they hand their events to a queue."""
@@ -140,14 +140,14 @@ class SqliteJournal(SqlJournal):
             self._opened = None
 
     def before_fork(self, timeout_s: float) -> None:
-        """See :class:`~counterfoil.journal.forks.Forked`: the file is closed, unless this very thread is at it."""
+        """See :class:`~counterfoil.store.forks.Forked`: the file is closed, unless this very thread is at it."""
         self._rests = self._lock.acquire(timeout=timeout_s)
         if self._rests and self._opened is not None and not self._opened[1].in_transaction:
             opened, self._opened = self._opened, None
             opened[1].close()
 
     def after_fork(self, *, in_child: bool) -> None:
-        """See :class:`~counterfoil.journal.forks.Forked`."""
+        """See :class:`~counterfoil.store.forks.Forked`."""
         rested, self._rests = self._rests, False
         if in_child:
             # Closing what was open all the same would meddle with what the parent does.

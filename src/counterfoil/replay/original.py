@@ -48,9 +48,13 @@ class Original:
     The same request, step or call gets its recorded answers one after the other; of a call the last one goes on
     answering, as a repeated call gets the first one's outcome. ``address`` is that of bytes under the key of the stream
     the run lies in, by which requests are known (FORMAT 9). Raises nothing: content is opened where it is taken.
+    ``made`` is the record of the run that made the calls and the children, where this one is a rehearsal of it: a
+    rehearsal made none, and has nothing of its own to answer them with.
     """
 
-    def __init__(self, events: Iterable[Event], address: Callable[[bytes], str]) -> None:
+    def __init__(
+        self, events: Iterable[Event], address: Callable[[bytes], str], made: Iterable[Event] | None = None
+    ) -> None:
         self._address = address
         self._models: defaultdict[str, deque[Event]] = defaultdict(deque)
         self._steps: defaultdict[tuple[str, str, bytes], deque[Event]] = defaultdict(deque)
@@ -61,6 +65,10 @@ class Original:
         self._absorbed: deque[str] = deque()
         record = list(events)
         _Reading(self._models, self._steps, self._calls, self._refused).read(record)
+        if made is not None:
+            record = list(made)
+            self._calls, self._refused = {}, set()
+            _Reading(defaultdict(deque), defaultdict(deque), self._calls, self._refused).read(record)
         self._read_children(record)
 
     def model(self, body: bytes) -> Event | None:

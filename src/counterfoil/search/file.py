@@ -24,6 +24,7 @@ from counterfoil.errors import (
     StoreIO,
 )
 from counterfoil.search.schema import check, check_fts5, drop, is_empty, make, unusable
+from counterfoil.store.forks import minds_forks
 
 BUSY_S: Final = 10.0
 CACHE_KIB: Final = 16 * 1024
@@ -32,7 +33,11 @@ ON_DISK: Final = ("", "-wal", "-shm")
 
 
 class SearchFile:
-    """One handle on a search index; ``path`` None keeps it in memory. Thread-safe; not to be used after a fork."""
+    """One handle on a search index; ``path`` None keeps it in memory. Thread-safe; not to be used after a fork.
+
+    The file is closed before a fork and opened again where it is next needed: by this handle in the parent, by one of its
+    own in the child.
+    """
 
     def __init__(self, path: Path | None, ledger_id: str, *, busy_s: float = BUSY_S) -> None:
         self.path: Path | None = path
@@ -42,6 +47,9 @@ class SearchFile:
         self._connection: sqlite3.Connection | None = None
         self._file: tuple[int, int] | None = None
         self._pid = os.getpid()
+        self._uses = 0
+        self._rests = False
+        minds_forks(self)
 
     @property
     def shown(self) -> str:
@@ -75,8 +83,12 @@ class SearchFile:
                 self._drop()
                 self._open()
             assert self._connection is not None, "opened above"
-            with translated(self.shown):
-                yield self._connection
+            self._uses += 1
+            try:
+                with translated(self.shown):
+                    yield self._connection
+            finally:
+                self._uses -= 1
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
@@ -136,12 +148,36 @@ class SearchFile:
                 self._drop()
             self._connection = None
 
+    # ---- forks ----
+
+    def before_fork(self, timeout_s: float) -> None:
+        """See :class:`~counterfoil.store.forks.Forked`: the file is closed, unless somebody is at it all that time."""
+        self._rests = self._lock.acquire(timeout=timeout_s)
+        if self._rests and self.path is not None and not self._uses:
+            self._drop()
+
+    def after_fork(self, *, in_child: bool) -> None:
+        """See :class:`~counterfoil.store.forks.Forked`."""
+        rested, self._rests = self._rests, False
+        if not in_child:
+            if rested:
+                self._lock.release()
+            return
+        self._lock = threading.RLock()
+        if self._connection is not None:
+            # Closing it would meddle with what the parent does at this moment.
+            _OF_THE_PARENT.append(self._connection)
+            self._connection = None
+            if self._file is not None:
+                _AT_WORK.add(self._file)
+
     # ---- inside ----
 
     def _open(self) -> None:
         check_fts5()
         if self.path is not None:
             _make_file(self.path)
+            _check_left_alone(self.path)
         with translated(self.shown):
             connection = sqlite3.connect(
                 ":memory:" if self.path is None else self.path,
@@ -209,6 +245,20 @@ def _make_file(path: Path) -> None:
             hint='give this user write permission there, or open with search=PATH or search="off"',
             path=str(path),
         ) from error
+
+
+_OF_THE_PARENT: Final[list[sqlite3.Connection]] = []
+_AT_WORK: Final[set[tuple[int, int]]] = set()
+
+
+def _check_left_alone(path: Path) -> None:
+    """Raise where the parent was at this file when it forked: SQLite takes the parent's locks for its own here."""
+    if _file_at(path) in _AT_WORK:
+        raise HandleForked(
+            f"the search index {path} was being read or written when process {os.getpid()} was forked, and cannot be "
+            "opened safely in it",
+            hint="fork while nobody searches, start the process with the spawn method, or open with search=PATH",
+        )
 
 
 def _file_at(path: Path) -> tuple[int, int] | None:

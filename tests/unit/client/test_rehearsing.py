@@ -162,6 +162,35 @@ def test_a_rehearsal_is_a_run_of_its_own_that_names_the_original():
     assert shop.ledger.run_row(done.run_id)["terminal"] == "success"
 
 
+@BOTH
+def test_a_rehearsal_of_a_rehearsal_is_answered_from_the_run_that_made_the_calls(asynchronous):
+    shop = Shop(asynchronous=asynchronous)
+    with shop.ledger.run("other", conversation="case") as run:
+        run.state["plan"] = "as it was"
+    first = shop.rehearse(shop.run())
+    again = shop.rehearse(first.run_id)
+    third = shop.rehearse(again.run_id)
+    for done, of in ((again, first), (third, again)):
+        assert (done.terminal, done.counts.blocked, done.counts.calls_answered) == ("success", [], 1)
+        assert done.counts.answers_live == 0
+        assert done.difference.same, done.difference.different
+        assert shop.ledger.rehearsals(of.run_id) == [done.run_id]
+        assert [(slot.name, slot.value) for slot in shop.ledger.slots(done.stream_id)] == [
+            ("plan", "as it was")
+        ]
+    assert shop.caught == []
+
+
+def test_what_the_first_run_did_not_make_stays_blocked_however_often_it_is_rehearsed():
+    shop = Shop()
+    other = shop.rehearse(shop.run(), model=other_model("o-2"))
+    again = shop.rehearse(other.run_id, model=other_model("o-2"))
+    for done in (other, again):
+        assert [blocked.name for blocked in done.counts.blocked] == ["shop.refund"]
+    back = shop.rehearse(other.run_id, model=other_model("o-1"))
+    assert (back.counts.blocked, back.counts.calls_answered) == ([], 1)
+
+
 def test_a_rehearsal_is_not_replayed_since_its_calls_were_answered_from_another_record():
     shop = Shop()
     done = shop.rehearse(shop.run())

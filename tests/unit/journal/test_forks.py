@@ -9,7 +9,8 @@ from contextlib import closing
 
 import pytest
 
-from counterfoil.journal import MemoryJournal, check_chain, forks, open_journal
+from counterfoil.journal import MemoryJournal, check_chain, open_journal
+from counterfoil.store import forks
 from tests.journals import OTHER, TURN, note, whole
 
 pytestmark = [

@@ -1,4 +1,4 @@
-"""Journals and forks: a child must inherit neither a lock that somebody holds nor an open SQLite file.
+"""Files of SQLite and forks: a child must inherit neither a lock that somebody holds nor an open SQLite file.
 
 What SQLite knows about the locks of a file belongs to the process and crosses a fork with it, the locks themselves do
 not: a child that opens the file again takes the parent's locks for its own, and what it writes can be lost without a
@@ -14,11 +14,11 @@ from contextlib import suppress
 from typing import Final, Protocol
 
 PATIENCE_S: Final = 0.5
-"""How long a fork waits for journals that are at work; one that is still at it then is left as it is."""
+"""How long a fork waits for files that are at work; one that is still at it then is left as it is."""
 
 
 class Forked(Protocol):
-    """A journal that has to know of forks."""
+    """A journal or an index that has to know of forks."""
 
     def before_fork(self, timeout_s: float) -> None:
         """Come to rest: nothing is under way until the fork is over, as far as that is had in this time."""
@@ -29,21 +29,21 @@ class Forked(Protocol):
         ...
 
 
-_journals: Final[weakref.WeakSet[Forked]] = weakref.WeakSet()
+_minding: Final[weakref.WeakSet[Forked]] = weakref.WeakSet()
 _resting: Final[list[Forked]] = []
 
 
-def minds_forks(journal: Forked) -> None:
-    """From now on this journal is told of forks."""
-    _journals.add(journal)
+def minds_forks(file: Forked) -> None:
+    """From now on this one is told of forks."""
+    _minding.add(file)
 
 
 def _before() -> None:
     until_s = time.monotonic() + PATIENCE_S
-    for journal in list(_journals):
-        _resting.append(journal)
+    for file in list(_minding):
+        _resting.append(file)
         with suppress(Exception):
-            journal.before_fork(max(0.0, until_s - time.monotonic()))
+            file.before_fork(max(0.0, until_s - time.monotonic()))
 
 
 def _after(*, in_child: bool) -> None:
