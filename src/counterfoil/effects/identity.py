@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -12,6 +12,9 @@ from counterfoil.core import canonical
 from counterfoil.core.keyed import KeyMaterial
 from counterfoil.core.values import comparable, to_json
 from counterfoil.store.rows import Index
+
+FLOAT_TAG: Final = b'"$float"'
+"""Without it in their text, arguments are compared as they are."""
 
 Occurrence = tuple[str, int]
 """Path of memoised steps and number in program order, for tools whose every call is an effect of its own."""
@@ -26,7 +29,10 @@ class Identity(Struct, frozen=True):
 
 def business_identity(index: Index, key: str, arguments: Mapping[str, Any]) -> Identity:
     """One effect per tenant, however often and from whichever run it is called."""
-    return Identity(index("effect", key), index("arguments", _text(comparable(arguments))))
+    text = canonical.encode(arguments)
+    if FLOAT_TAG in text:
+        text = canonical.encode(comparable(arguments))
+    return Identity(index("effect", key), index("arguments", text.decode("utf-8")))
 
 
 def content_key(tool: str, arguments: Mapping[str, Any]) -> str:

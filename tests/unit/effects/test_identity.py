@@ -51,6 +51,8 @@ def test_numbers_that_are_equal_are_the_same_arguments(one, other):
         (True, 1),
         (None, "null"),
         ([1], (1,)),
+        ({"$float": "1.0"}, 1.0),
+        ("$float", 1.0),
     ],
 )
 def test_values_that_only_look_alike_are_other_arguments(one, other):
