@@ -20,7 +20,6 @@ from counterfoil.artifacts.handle import Artifact
 from counterfoil.artifacts.keep import handle_of_event
 from counterfoil.client import reading
 from counterfoil.client.artifacts import Keeping
-from counterfoil.client.gating import Gate
 from counterfoil.client.handle import Handle
 from counterfoil.core.artifact import Reference
 from counterfoil.core.bounds import check_limit
@@ -263,16 +262,6 @@ class Reading:
 
 class Accessing(Keeping):
     """Access to a ledger: read sessions, and the record of who was shown what."""
-
-    @property
-    def authorizer(self) -> Authorizer | None:
-        """Who decides what is shown; None is :class:`counterfoil.access.EmbeddedAuthorizer`, which asks no roles."""
-        gate = self.ports.gate
-        return None if gate is None else gate.authorizer
-
-    @authorizer.setter
-    def authorizer(self, given: Authorizer | None) -> None:
-        self.ports.gate = None if given is None else Gate(self, given)
 
     @property
     def access(self) -> Access:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Final, Unpack
 
 from counterfoil.abc import ArtifactStore
@@ -21,7 +20,6 @@ from counterfoil.artifacts.keep import (
 from counterfoil.artifacts.rows import ARTIFACTS
 from counterfoil.artifacts.vault import State, Vault
 from counterfoil.client.handle import Handle
-from counterfoil.client.place import files_in
 from counterfoil.client.ports import LedgerPorts
 from counterfoil.core.artifact import SCHEME, Reference, reference_of
 from counterfoil.core.bounds import check_limit, check_texts
@@ -198,10 +196,3 @@ class Keeping(Handle):
     def artifacts(self) -> Artifacts:
         """Artifacts: list, find, read and check them, and keep some outside a run."""
         return Artifacts(self, self.stream_named)
-
-
-def place_of(given: str | Path | ArtifactStore, *, read_only: bool) -> ArtifactStore:
-    """The store that ``counterfoil.open(…, artifacts=…)`` names: a directory, or one of the application's own."""
-    if isinstance(given, str | Path):
-        return files_in(Path(given).expanduser(), read_only=read_only)
-    return given

@@ -26,7 +26,6 @@ from counterfoil.abc import Clock, Ids, KeyProvider
 from counterfoil.adapters.sqlite import DATABASE_NAME
 from counterfoil.archive.copying import copy_companions, copy_streams, streams_of
 from counterfoil.archive.place import WORK, new_place, sync_directory, synced
-from counterfoil.client.artifacts import place_of
 from counterfoil.client.clock import SystemClock
 from counterfoil.client.copying import copy_keys, copy_objects
 from counterfoil.client.features import FEATURES, TABLES
@@ -39,6 +38,7 @@ from counterfoil.client.place import (
     Parts,
     files_in,
     open_parts,
+    place_of,
 )
 from counterfoil.core.forms import is_digest, time_ms, time_text
 from counterfoil.core.ids import is_id

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import contextvars
 import heapq
-import threading
-from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from counterfoil.abc import ChildHost, ChildLink, HostAnswer
-from counterfoil.client.handle import Handle
 from counterfoil.core.bounds import check_limit, check_texts
+from counterfoil.client.nursing import Nursing
 from counterfoil.core.ids import is_id
 from counterfoil.core.several import several
-from counterfoil.errors import InvalidForm, RunNotFound
+from counterfoil.errors import RunNotFound
 from counterfoil.flow.drive import drive
-from counterfoil.runtime.agents import find_agent
 from counterfoil.runtime.children.recover import RECOVERY, ChildReport, recover_children
 from counterfoil.runtime.children.rows import CHILDREN, END, FINISHED, LOST, STOPPED
-from counterfoil.runtime.children.spawn import Nursery
 from counterfoil.runtime.children.state import ChildStanding, child_row, standing_of
 from counterfoil.runtime.children.stop import Stopper, stop_children
-from counterfoil.runtime.recover import is_held
 from counterfoil.runtime.rows import RUNS
 from counterfoil.store.rows import Key, Row
 
@@ -31,87 +24,9 @@ PAGE_ROWS: Final = 200
 _ENDED: Final[Mapping[str, str]] = {"settled": FINISHED, "stopped": STOPPED, "lost": LOST}
 """States that a row says by itself, and its word for each."""
 
-DEPTH_MOST: Final = 64
-"""The deepest that ``child_depth_max`` may allow."""
 
-
-class InProcessHost:
-    """Carries children out in threads of this process, by the agents that are registered in it.
-
-    A child of an agent that is not registered here stays spawned, for a worker elsewhere. The threads are daemons: when
-    the process ends they end, and whoever recovers or waits goes on with their runs from the record.
-    """
-
-    def __init__(
-        self,
-        carry_out: Callable[[ChildLink], None],
-        cancel: Callable[[str], None],
-        is_held: Callable[[str], bool],
-    ) -> None:
-        self._carry_out = carry_out
-        self._cancel = cancel
-        self._is_held = is_held
-        self._threads: dict[str, threading.Thread] = {}
-        self._lock = threading.Lock()
-
-    def start(self, child: ChildLink) -> None:
-        """See :class:`counterfoil.abc.ChildHost`."""
-        if find_agent(child.agent) is None:
-            return
-        with self._lock:
-            known = self._threads.get(child.run_id)
-            if known is not None and known.is_alive():
-                return
-            # A context of its own: the child is not inside of the run that spawned it.
-            thread = threading.Thread(
-                target=contextvars.Context().run,
-                args=(self._work, child),
-                name=f"counterfoil-child-{child.run_id}",
-                daemon=True,
-            )
-            self._threads[child.run_id] = thread
-            # Started under the lock, so that nobody meets it before it is alive.
-            thread.start()
-
-    def stop(self, child: ChildLink) -> HostAnswer:
-        """See :class:`counterfoil.abc.ChildHost`; whoever else holds the run sees on record that it is to end."""
-        self._cancel(child.run_id)
-        return self.probe(child)
-
-    def probe(self, child: ChildLink) -> HostAnswer:
-        """See :class:`counterfoil.abc.ChildHost`; a worker elsewhere that holds the conversation is at it too."""
-        with self._lock:
-            thread = self._threads.get(child.run_id)
-            here = thread is not None and thread.is_alive()
-        return "running" if here or self._is_held(child.stream_id) else "gone"
-
-    def _work(self, child: ChildLink) -> None:
-        try:
-            self._carry_out(child)
-        finally:
-            with self._lock:
-                self._threads.pop(child.run_id, None)
-
-
-class Childing(Handle):
+class Childing(Nursing):
     """The children of a ledger's runs."""
-
-    _child_host: ChildHost | None = None
-
-    @property
-    def child_host(self) -> ChildHost:
-        """Who carries children out: what ``counterfoil.open(…, host=…)`` was given, or threads of this process."""
-        if self._child_host is None and self.host.children is not None:
-            self._child_host = self.host.children
-        if self._child_host is None:
-            self._child_host = InProcessHost(
-                self._carry_out, self._heartbeat.cancel, lambda stream_id: is_held(self.ports, stream_id)
-            )
-        return self._child_host
-
-    @child_host.setter
-    def child_host(self, host: ChildHost) -> None:
-        self._child_host = host
 
     def children(
         self,
@@ -181,25 +96,12 @@ class Childing(Handle):
             yield from page
             after = CHILDREN.place_in(index, page[-1])
 
-    def _nursery(self) -> Nursery:
-        return Nursery(self.child_host, check_depth(self.host.child_depth_max))
-
-    @abstractmethod
-    def _carry_out(self, child: ChildLink) -> None:
-        """Run the registered agent on a child's run, in the caller's thread."""
-
     def _stop_children(self, stream_id: str) -> None:
         """Carry out what the end of a run in this conversation asked of its children."""
         by = Stopper(self.child_host, self.ports, self.owner, RECOVERY)
         drive(stop_children(stream_id, by), self.ports)
 
-    def _recover_children(self, only: Iterable[str] | None) -> list[ChildReport]:
+    def recover_children(self, only: Iterable[str] | None) -> list[ChildReport]:
+        """Bring to an end what is open of the children of ``only`` these conversations, or of all; part of ``recover``."""
         wanted = None if only is None else frozenset(several(only, "only"))
         return recover_children(self.ports, self.owner, self.child_host, wanted)
-
-
-def check_depth(depth_max: object) -> int:
-    """Refuse what is no depth."""
-    if type(depth_max) is not int or not 0 <= depth_max <= DEPTH_MOST:
-        raise InvalidForm(f"child_depth_max is from 0 to {DEPTH_MOST}", argument="child_depth_max")
-    return depth_max

@@ -13,12 +13,11 @@ from counterfoil.abc import ArtifactStore, Clock, Ids, KeyProvider, KeyStore
 from counterfoil.archive.copying import Copied, copy_companions, copy_streams, differing, streams_of
 from counterfoil.artifacts.rows import ARTIFACTS
 from counterfoil.client import rebuilding
-from counterfoil.client.artifacts import place_of
 from counterfoil.client.assembling import keys_and_ports
 from counterfoil.client.clock import SystemClock
 from counterfoil.client.features import TABLES
 from counterfoil.client.ids import UlidIds
-from counterfoil.client.place import MEMORY, Parts, open_parts
+from counterfoil.client.place import MEMORY, Parts, open_parts, place_of
 from counterfoil.client.streams import SystemStreams, system_stream_id
 from counterfoil.core.catalogue import Registry
 from counterfoil.core.genesis import ContentMode

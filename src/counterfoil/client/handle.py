@@ -7,7 +7,7 @@ from typing import Self
 
 from msgspec.structs import replace
 
-from counterfoil.abc import Clock, Host, Ids, Policy
+from counterfoil.abc import Authorizer, Clock, Host, Ids, Policy
 from counterfoil.client import rebuilding
 from counterfoil.client.assembling import keys_and_ports
 from counterfoil.client.custody import older_epoch, revived_key
@@ -101,6 +101,21 @@ class Handle:
     def read_only(self) -> bool:
         """Whether nothing can be written with this handle."""
         return self._parts.read_only or self._keys_missing or self._stale is not None
+
+    @property
+    def authorizer(self) -> Authorizer | None:
+        """Who decides what is shown; None is :class:`counterfoil.access.EmbeddedAuthorizer`, which asks no roles."""
+        gate = self.ports.gate
+        return None if gate is None else gate.authorizer
+
+    @authorizer.setter
+    def authorizer(self, given: Authorizer | None) -> None:
+        if given is None:
+            self.ports.gate = None
+            return
+        from counterfoil.client.gating import Gate
+
+        self.ports.gate = Gate(self, given)
 
     def close(self) -> None:
         """Finish what is queued and release the files; idempotent. Open runs keep their leases until they expire."""

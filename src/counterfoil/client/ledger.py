@@ -10,35 +10,13 @@ from msgspec.structs import replace
 
 from counterfoil.abc import ArtifactStore, Authorizer, Clock, Host, Ids, KeyProvider, Policy
 from counterfoil.client import reading, rebuilding
-from counterfoil.client.admitting import Admitting
-from counterfoil.client.approving import Approving
-from counterfoil.client.archiving import Archiving
-from counterfoil.client.artifacts import place_of
-from counterfoil.client.asof import Rewinding
-from counterfoil.client.budgeting import Budgeting
+from counterfoil.core.bounds import check_limit
 from counterfoil.client.clock import SystemClock
-from counterfoil.client.companions import Companions
-from counterfoil.client.doctoring import Doctoring
+from counterfoil.client.composing import Features
 from counterfoil.client.features import TABLES
 from counterfoil.client.ids import UlidIds
-from counterfoil.client.journaling import Journaling
-from counterfoil.client.keykeeping import KeyKeeping
-from counterfoil.client.migrating import Migration, Upgrading
-from counterfoil.client.observing import Observing
-from counterfoil.client.place import MEMORY, open_parts
-from counterfoil.client.reading import ConversationInfo
-from counterfoil.client.reconciling import Reconciling
-from counterfoil.client.rehearsing import Rehearsing
-from counterfoil.client.repairing import Repairing
-from counterfoil.client.replaying import Replaying
-from counterfoil.client.requesting import Requesting
-from counterfoil.client.reviewing import Reviewing
-from counterfoil.client.scheduling import Scheduling
-from counterfoil.client.searching import Searching, SearchPlace
-from counterfoil.client.stating import Stating
-from counterfoil.client.stopping import Stopping
-from counterfoil.client.working import Working
-from counterfoil.core.bounds import check_limit
+from counterfoil.client.place import MEMORY, open_parts, place_of
+from counterfoil.client.search_place import SearchPlace
 from counterfoil.core.catalogue import Registry
 from counterfoil.core.fields import FieldForm
 from counterfoil.core.forms import is_label
@@ -54,18 +32,20 @@ from counterfoil.errors import (
 )
 from counterfoil.flow.event import Event
 from counterfoil.flow.known import interpreted
-from counterfoil.projections.declare import Projection
 from counterfoil.runtime import rows
 from counterfoil.runtime.block import RunHost
 from counterfoil.runtime.budgets.limits import Budget
 from counterfoil.runtime.events import WhileRunning, WhileSuspended
-from counterfoil.runtime.recover import RecoveryReport, recover
 from counterfoil.runtime.run import Run
 from counterfoil.runtime.spec import make_spec
 from counterfoil.store.rows import Row
 
 if TYPE_CHECKING:
+    from counterfoil.client.migrating import Migration, Upgrading
+    from counterfoil.client.reading import ConversationInfo
     from counterfoil.evidence.rebuild import Rebuilt
+    from counterfoil.projections.declare import Projection
+    from counterfoil.runtime.recover import RecoveryReport
 
 TAIL_STEP_S: Final = 0.2
 """How often a following tail looks for new events."""
@@ -111,9 +91,13 @@ def open(
         raise InvalidForm("tenant must be a label: 1 to 128 of A-Za-z0-9_.:/+-", argument="tenant")
     clock = clock or SystemClock()
     ids = ids or UlidIds()
-    report = migration or Migration()
-    elsewhere = None if artifacts is None else place_of(artifacts, read_only=read_only)
-    upgrading = Upgrading(tenant, content or "sealed", Registry(), report, elsewhere)
+
+    def upgrading() -> Upgrading:
+        from counterfoil.client.migrating import Migration, Upgrading
+
+        elsewhere = None if artifacts is None else place_of(artifacts, read_only=read_only)
+        return Upgrading(tenant, content or "sealed", Registry(), migration or Migration(), elsewhere)
+
     parts = open_parts(
         place,
         tables=TABLES,
@@ -141,29 +125,7 @@ def open(
     return ledger
 
 
-class Ledger(
-    Admitting,
-    Approving,
-    Archiving,
-    Budgeting,
-    Companions,
-    Doctoring,
-    Journaling,
-    KeyKeeping,
-    Observing,
-    Rewinding,
-    Reconciling,
-    Repairing,
-    Rehearsing,
-    Replaying,
-    Requesting,
-    Reviewing,
-    Searching,
-    Scheduling,
-    Stating,
-    Stopping,
-    Working,
-):
+class Ledger(Features):
     """An open ledger, for one tenant. Thread-safe; not to be used after a fork.
 
     >>> with counterfoil.open(":memory:") as ledger:
@@ -241,7 +203,7 @@ class Ledger(
             self.keeps_turns,
             self.host,
             trees=self._trees,
-            nursery=self._nursery(),
+            nursery=self.nursery(),
         )
         return Run(host, spec)
 
@@ -374,6 +336,8 @@ class Ledger(
         Needs the tools' code: import it, or name its module as ``app`` in ``counterfoil.toml``.
         """
         self.check_writable()
+        from counterfoil.runtime.recover import recover
+
         report = recover(self.ports, self.owner, find_tool, only=only)
-        report.children = self._recover_children(only)
+        report.children = self.recover_children(only)
         return report

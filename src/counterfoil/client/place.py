@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -53,7 +53,7 @@ def open_parts(
     clock: Clock,
     ids: Ids,
     provider: KeyProvider | None = None,
-    upgrading: Upgrading | None = None,
+    upgrading: Callable[[], Upgrading] | None = None,
 ) -> Parts:
     """Open what lies at ``place``; with ``create`` make it if nothing does.
 
@@ -86,7 +86,7 @@ def _take_over(
     clock: Clock,
     ids: Ids,
     provider: KeyProvider | None,
-    upgrading: Upgrading,
+    upgrading: Callable[[], Upgrading],
 ) -> None:
     """Make a ledger of a runtime store of schema 1; nothing where there is none. May be killed and run again."""
     from counterfoil.adapters.sqlite import DATABASE_NAME, open_sqlite
@@ -99,9 +99,10 @@ def _take_over(
         return
     key_store = SqliteKeyStore(directory / KEY_STORE_NAME, create=True)
     try:
+        due = upgrading()
         keys = provider or FileKeyProvider(directory / KEK_DIRECTORY_NAME, ids)
-        artifacts = upgrading.artifacts or files_in(directory / ARTIFACTS_NAME, read_only=False)
-        takeover = upgrading.takeover(key_store, keys, artifacts, clock, ids)
+        artifacts = due.artifacts or files_in(directory / ARTIFACTS_NAME, read_only=False)
+        takeover = due.takeover(key_store, keys, artifacts, clock, ids)
         open_sqlite(directory, tables=tables, clock=clock, takeover=takeover).close()
     finally:
         key_store.close()
@@ -129,6 +130,13 @@ def files_in(directory: Path, *, read_only: bool) -> ArtifactStore:
     from counterfoil.adapters.filesystem.artifacts import FileArtifacts
 
     return FileArtifacts(directory, read_only=read_only)
+
+
+def place_of(given: str | Path | ArtifactStore, *, read_only: bool) -> ArtifactStore:
+    """The store that ``counterfoil.open(…, artifacts=…)`` names: a directory, or one of the application's own."""
+    if isinstance(given, str | Path):
+        return files_in(Path(given).expanduser(), read_only=read_only)
+    return given
 
 
 def _memory(tables: Sequence[TableSpec], clock: Clock, ids: Ids, provider: KeyProvider | None) -> Parts:

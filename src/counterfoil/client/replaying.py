@@ -12,7 +12,7 @@ from counterfoil.replay.asked import ASKED_TYPES, asked_of
 from counterfoil.replay.recorded import NoChildren, ReplayRun, RunReplay, Way, check_no_loop, replay_run
 from counterfoil.runtime.agents import find_agent
 from counterfoil.runtime.block import RunHost
-from counterfoil.runtime.children.spawn import Nursery
+from counterfoil.runtime.children.nursery import Nursery
 from counterfoil.runtime.rehearsals import refuse_rehearsal
 from counterfoil.runtime.rows import RUNS
 from counterfoil.runtime.spec import make_spec

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from counterfoil.abc.authorizer import Actor
@@ -12,10 +11,9 @@ from counterfoil.access.session import DEFAULT_CEILING
 from counterfoil.client import reading
 from counterfoil.client.access import Accessing
 from counterfoil.client.indexed import parts_of, taken
-from counterfoil.client.place import MEMORY
-from counterfoil.core.bounds import check_count
+from counterfoil.client.search_place import SearchPlaced
 from counterfoil.core.event_types import CLASSES as ORDERED
-from counterfoil.errors import AccessRefused, InputError, InvalidForm, NotPermitted, SearchUnavailable
+from counterfoil.errors import InputError, InvalidForm, NotPermitted
 from counterfoil.search.answer import Answer, Hit, Lag, Reason
 from counterfoil.search.text import values_of
 
@@ -24,7 +22,6 @@ if TYPE_CHECKING:
     from counterfoil.search.follow import Follower
     from counterfoil.search.index import Index
 
-SEARCH_NAME: Final = "search.db"
 LIMIT_MAX: Final = 1_000
 WAIT_S: Final = 5.0
 """How long a search brings its index up to date before it answers with what it has."""
@@ -37,14 +34,9 @@ def up_to(classification: str) -> frozenset[str]:
     return frozenset(ORDERED[: ORDERED.index(classification) + 1])
 
 
-SearchPlace = Literal["on", "off"] | Path
-"""``on``: in the ledger's directory, or in the home directory for a ledger on a server; a path; or ``off``."""
-
-
-class Searching(Accessing):
+class Searching(Accessing, SearchPlaced):
     """Finding events by what was said in them."""
 
-    search_place: SearchPlace = "on"
     _index: Index | None = None
 
     def search(
@@ -139,42 +131,14 @@ class Searching(Accessing):
         caught_up = not newest.events or newest.cursor == index.followed().cursor
         return self._lag(index, None, caught_up=caught_up, stuck="")
 
-    def check_search(self) -> None:
-        """Raise ``SearchUnavailable`` or ``SearchUnusable`` where search could not answer; nothing where it is off."""
-        if self.search_place != "off":
-            self._opened()[0].file.check()
-
-    def search_path(self) -> Path | None:
-        """Where the index lies; None for one in memory."""
-        if isinstance(self.search_place, Path):
-            return self.search_place
-        if self.place == MEMORY:
-            return None
-        if "://" in self.place:
-            from counterfoil.client.postgres import HOME
-
-            return Path.home() / HOME / self.id / SEARCH_NAME
-        return Path(self.place) / SEARCH_NAME
-
-    def close(self) -> None:
-        """See ``Handle.close``."""
-        if self._index is not None:
-            self._index.file.close()
-        super().close()
-
     # ---- inside ----
 
     def _opened(self) -> tuple[Index, Follower]:
-        from counterfoil.search.file import SearchFile
         from counterfoil.search.follow import Follower
         from counterfoil.search.index import Index
 
-        if self.search_place == "off":
-            raise SearchUnavailable(
-                f"{self.place} was opened without search", hint='open it without search="off"'
-            )
         if self._index is None:
-            self._index = Index(SearchFile(self.search_path(), self.id), self.tenant)
+            self._index = Index(self.search_file(), self.tenant)
         return self._index, Follower(self.store, self._index, partial(taken, self.ports))
 
     def _scope(self, conversation: str | None, *, across: bool) -> str | None:

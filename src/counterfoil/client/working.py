@@ -91,7 +91,7 @@ class Working(Childing):
         found = drive(recorded_schema(self.tenant, tool, version, schema), self.ports)
         return None if found is None else cast("Mapping[str, Any]", from_json(dict(found)))
 
-    def _carry_out(self, child: ChildLink) -> None:
+    def carry_out(self, child: ChildLink) -> None:
         """Enter a child's run with the code of its agent; how the block was left stands in the ledger."""
         agent = find_agent(child.agent)
         row = self.store.get(RUNS, (child.run_id,))
@@ -141,7 +141,7 @@ class Working(Childing):
             self.keeps_turns,
             self.host,
             trees=self._trees,
-            nursery=self._nursery(),
+            nursery=self.nursery(),
         )
         return Run(host, spec)
 

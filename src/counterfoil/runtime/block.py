@@ -29,7 +29,7 @@ from counterfoil.flow.requests import Flow
 from counterfoil.runtime.admit import Entered
 from counterfoil.runtime.budgets.check import Budgets
 from counterfoil.runtime.children.decide import STOPPING
-from counterfoil.runtime.children.spawn import Nursery
+from counterfoil.runtime.children.nursery import Nursery
 from counterfoil.runtime.children.stop import Stopper, stop_children
 from counterfoil.runtime.heartbeat import Heartbeat
 from counterfoil.runtime.leave import (

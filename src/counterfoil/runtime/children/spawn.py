@@ -8,7 +8,7 @@ from typing import Any, TypedDict, Unpack
 from msgspec import Struct
 from msgspec.structs import replace
 
-from counterfoil.abc import ChildHost, ChildLink
+from counterfoil.abc import ChildLink
 from counterfoil.core import canonical
 from counterfoil.core.catalogue import CLASSES
 from counterfoil.core.event import Draft, Part
@@ -24,6 +24,7 @@ from counterfoil.runtime.budgets.events import budget_set
 from counterfoil.runtime.budgets.limits import Budget, Limit, limits_of
 from counterfoil.runtime.children.begin import SPAWNED
 from counterfoil.runtime.children.events import child_opened, child_started
+from counterfoil.runtime.children.nursery import Nursery
 from counterfoil.runtime.children.rows import CHILDREN
 from counterfoil.runtime.children.state import admission_of, link_in
 from counterfoil.runtime.events import CONVERSATION_SCOPE, Said
@@ -52,13 +53,6 @@ class Wanted(Struct, frozen=True):
         return canonical.encode(
             comparable({"agent": self.agent, "message": self.message, "title": self.title})
         )
-
-
-class Nursery(Struct, frozen=True):
-    """What a run spawns children with: who carries them out, and how deep they may lie."""
-
-    host: ChildHost
-    depth_max: int
 
 
 class SpawnHow(TypedDict, total=False):

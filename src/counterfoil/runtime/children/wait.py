@@ -14,8 +14,8 @@ from counterfoil.flow.event import Event
 from counterfoil.flow.outside import CANCELLING
 from counterfoil.flow.requests import Call, CallResult, Events, Flow, Now, Raised, Read, RowOf, Wait
 from counterfoil.runtime.children.events import SETTLED
+from counterfoil.runtime.children.nursery import Nursery
 from counterfoil.runtime.children.rows import CHILDREN, LEFT
-from counterfoil.runtime.children.spawn import Nursery
 from counterfoil.runtime.children.state import standing_of
 from counterfoil.runtime.children.stop import ask_host
 from counterfoil.runtime.ready import can_go_on
