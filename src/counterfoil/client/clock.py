@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 
 
@@ -25,4 +24,6 @@ class SystemClock:
 
     async def asleep(self, seconds: float) -> None:
         """Suspend this task for ``seconds``."""
+        import asyncio
+
         await asyncio.sleep(seconds)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import TimeoutError as FutureTimeout
@@ -185,6 +184,8 @@ class LedgerPorts:
         return await self._aappend(unit, claim)
 
     async def _aappend(self, unit: UnitDraft, claim: ClaimSpec | None) -> Receipt | Claimed:
+        import asyncio
+
         objects: list[bytes] = []
         try:
             ready = self._ready(unit, objects, asking=not self._remote)
@@ -328,6 +329,8 @@ class LedgerPorts:
 
     async def aread(self, query: Query) -> Any:
         """As :meth:`read`. An embedded store answers in microseconds, so the loop is not left for it; a server's is."""
+        import asyncio
+
         if self._remote:
             return await asyncio.to_thread(self.read, query)
         return self.read(query)

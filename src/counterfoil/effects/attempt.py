@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -34,6 +33,7 @@ from counterfoil.errors import (
     StoreError,
 )
 from counterfoil.flow.context import LEASE_MARGIN_MS, RunScope
+from counterfoil.flow.loops import is_cancellation
 from counterfoil.flow.requests import (
     Append,
     Call,
@@ -165,6 +165,8 @@ def _intend(work: Work, *guards: Guard) -> Flow[None]:
     draft.hint = work.identity
     # Looked at last: between here and the append nothing else of this flow runs.
     if work.handle.left:
+        import asyncio
+
         raise asyncio.CancelledError
     permit = work.permit
     scope.frontier(f"effect {tool.name}", approved=permit.approval_id is not None)
@@ -317,7 +319,7 @@ def _interrupted(work: Work, result: Raised, observation: Draft) -> Flow[None]:
 
     Whether it can be recorded or not, an intention without a known outcome stands in the ledger.
     """
-    late.watch(work, result.late, in_flight=isinstance(result.error, asyncio.CancelledError))
+    late.watch(work, result.late, in_flight=is_cancellation(result.error))
     with suppress(CounterfoilError):
         yield append(work.scope, (observation,), work.in_doubt)
     raise result.error
@@ -335,4 +337,8 @@ def _never_sent(work: Work) -> Flow[None]:
     error = NotDone(f"{work.tool.name}: {why} before the call was made")
     verdict = Verdict("failed", {"error": error_content(error)}, NEVER_SENT, None, error)
     yield from observe(work, verdict, events.observed(work.scope, work.latest, verdict))
-    raise asyncio.CancelledError if work.handle.left else cancelled or error
+    if work.handle.left:
+        import asyncio
+
+        raise asyncio.CancelledError
+    raise cancelled or error

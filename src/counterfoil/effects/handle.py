@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar, Token
 from functools import partial
@@ -10,9 +9,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from counterfoil.flow.lanes import in_main_lane
+from counterfoil.flow.loops import running_loop
 from counterfoil.flow.requests import Call, Flow, Wait
 
 if TYPE_CHECKING:
+    import asyncio
+
     from counterfoil.effects.attempt import Work
     from counterfoil.flow.context import RunScope
 
@@ -59,7 +61,7 @@ class Handle:
         """
         if not set(self.outer).isdisjoint(others):
             return False
-        return self.own_task or not _on_event_loop()
+        return self.own_task or running_loop() is None
 
     def interruptibly(self, request: Call | Wait) -> Flow[Any]:
         """Yield a request during which the caller may leave at once."""
@@ -101,14 +103,6 @@ class AtWork:
         landing = self._handle.take_over()
         if landing is not None:
             landing()
-
-
-def _on_event_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
 
 
 def _seen(task: asyncio.Task[Any]) -> None:

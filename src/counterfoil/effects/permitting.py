@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -393,6 +392,8 @@ class _Permitting:
     def _append(self, *drafts: Draft, guards: tuple[Guard, ...] = ()) -> Flow[None]:
         """Record a decision that leads to no intention now."""
         if self.asked.handle.left:
+            import asyncio
+
             raise asyncio.CancelledError
         self.scope.frontier(f"a decision about {self.asked.tool.name}", approved=True)
         yield from append_patiently(append(self.scope, drafts, *guards))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import inspect
 import itertools
@@ -183,6 +182,8 @@ class Tool(Generic[P, R_co]):
         self, scope: RunScope, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> Any:
         """A task of the run's own: cancelling the caller neither tears it down nor loses what it learns (DESIGN 7)."""
+        import asyncio
+
         handle = Handle(own_task=True)
         flow = self._flow(scope, args, kwargs, handle)
         task = asyncio.create_task(

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextvars
 import os
 import threading
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from counterfoil.flow.requests import CallResult, Raised, Returned, TimedOut
+
+if TYPE_CHECKING:
+    import asyncio
 
 T = TypeVar("T")
 
@@ -164,6 +166,8 @@ def _start(call: Started) -> None:
 
 def awaitable(future: Future[Any]) -> asyncio.Future[Any]:
     """``future`` for the running event loop. Cancelling it changes nothing about the call; the loop may end first."""
+    import asyncio
+
     loop = asyncio.get_running_loop()
     waiter: asyncio.Future[Any] = loop.create_future()
 
@@ -192,6 +196,8 @@ async def off_the_loop(fn: Callable[..., T], *args: Any) -> T:
     It is waited for to its end: whoever cancels the waiting task is heard at the task's next pause, since what was
     asked of a store happens all the same, and its answer must not be lost.
     """
+    import asyncio
+
     work = awaitable(start_in_thread(fn, args, {}))
     interrupted = False
     while not work.done():
@@ -210,6 +216,8 @@ async def off_the_loop(fn: Callable[..., T], *args: Any) -> T:
 
 async def to_the_end(work: Coroutine[Any, Any, T]) -> T:
     """What a coroutine returns or raises, run to its end whoever cancels meanwhile; a cancellation is raised afterwards."""
+    import asyncio
+
     task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
@@ -226,6 +234,8 @@ async def to_the_end(work: Coroutine[Any, Any, T]) -> T:
 
 def late_future(work: asyncio.Future[Any]) -> Future[Any]:
     """A thread-safe future that ends as ``work`` ends; ``work`` keeps running."""
+    import asyncio
+
     late: Future[Any] = Future()
 
     def ended(done: asyncio.Future[Any]) -> None:

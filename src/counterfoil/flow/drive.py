@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import time
 from collections.abc import Callable, Iterator
@@ -141,6 +140,8 @@ def _answer(request: Request, ports: Ports) -> Any:
 
 
 async def _aanswer(request: Request, ports: Ports) -> Any:
+    import asyncio
+
     match request:
         case Append():
             return _noted(request, await ports.aappend(request.unit, request.claim))
@@ -204,6 +205,8 @@ async def _acall(request: Call) -> CallResult:
 
     Whoever cancels this task gets it back. Code that runs on all the same is handed out as ``late``.
     """
+    import asyncio
+
     late: Callable[[], Future[Any]]
     if inspect.iscoroutinefunction(request.fn):
         work: asyncio.Future[Any] = asyncio.ensure_future(request.fn(*request.args, **request.kwargs))

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from counterfoil.flow.loops import current_task
+
 _lane: ContextVar[object | None] = ContextVar("counterfoil_lane", default=None)
 
 
 def _here() -> object:
-    loop = asyncio._get_running_loop()  # noqa: SLF001 - exported for this use; asking for a task would raise
-    task = None if loop is None else asyncio.current_task(loop)
+    task = current_task()
     return task if task is not None else threading.get_ident()
 
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from counterfoil.journal.chain import Chain, check_chain
-from counterfoil.journal.contract import TurnJournal, TurnReader
-from counterfoil.journal.event import TurnEvent, TurnInfo, TurnNote
-from counterfoil.journal.gateway import begin, check_start, install, uninstall
-from counterfoil.journal.hooks import Hooks, hooks_applied
-from counterfoil.journal.markers import MarkerKind, ResultMarkers
-from counterfoil.journal.memory import MemoryJournal
-from counterfoil.journal.place import open_journal
-from counterfoil.journal.recorder import TurnRecorder, current_turn
-from counterfoil.journal.settings import JournalSettings
-from counterfoil.journal.tenant import tenant_scope
-from counterfoil.journal.tools import journaled
-from counterfoil.journal.turns import TurnJournals
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from counterfoil.journal.chain import Chain, check_chain
+    from counterfoil.journal.contract import TurnJournal, TurnReader
+    from counterfoil.journal.event import TurnEvent, TurnInfo, TurnNote
+    from counterfoil.journal.gateway import begin, check_start, install, uninstall
+    from counterfoil.journal.hooks import Hooks, hooks_applied
+    from counterfoil.journal.markers import MarkerKind, ResultMarkers
+    from counterfoil.journal.memory import MemoryJournal
+    from counterfoil.journal.place import open_journal
+    from counterfoil.journal.recorder import TurnRecorder, current_turn
+    from counterfoil.journal.settings import JournalSettings
+    from counterfoil.journal.tenant import tenant_scope
+    from counterfoil.journal.tools import journaled
+    from counterfoil.journal.turns import TurnJournals
 
 __all__ = [
     "Chain",
@@ -41,3 +45,36 @@ __all__ = [
     "tenant_scope",
     "uninstall",
 ]
+
+_HOME = {
+    "Chain": "chain",
+    "Hooks": "hooks",
+    "JournalSettings": "settings",
+    "MarkerKind": "markers",
+    "MemoryJournal": "memory",
+    "ResultMarkers": "markers",
+    "TurnEvent": "event",
+    "TurnInfo": "event",
+    "TurnJournal": "contract",
+    "TurnJournals": "turns",
+    "TurnNote": "event",
+    "TurnReader": "contract",
+    "TurnRecorder": "recorder",
+    "begin": "gateway",
+    "check_chain": "chain",
+    "check_start": "gateway",
+    "current_turn": "recorder",
+    "hooks_applied": "hooks",
+    "install": "gateway",
+    "journaled": "tools",
+    "open_journal": "place",
+    "tenant_scope": "tenant",
+    "uninstall": "gateway",
+}
+"""The module of each name. A ledger needs the rows of this package alone, and loads no recorder for them."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import Any, Final
+from typing import Any
 
 from msgspec import Struct
 
@@ -12,6 +11,7 @@ from counterfoil.errors import InputError, ModelFailed
 from counterfoil.errors.base import text_of
 from counterfoil.flow.context import RunScope
 from counterfoil.flow.event import Event
+from counterfoil.flow.loops import comes_from_outside
 from counterfoil.flow.requests import Flow, Now
 from counterfoil.runtime import events
 from counterfoil.runtime.chunks import Chunks
@@ -25,8 +25,10 @@ from counterfoil.runtime.step import Attempt, finish
 from counterfoil.runtime.trees import Tree
 from counterfoil.runtime.tries import decided, decision, is_passing, status_of
 
-FROM_OUTSIDE: Final = (asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit)
-"""What ends a call without being its answer: it is asked again when the run goes on."""
+
+def is_no_answer(error: object) -> bool:
+    """Whether this ends a call without being its answer: it is asked again when the run goes on."""
+    return isinstance(error, GeneratorExit) or comes_from_outside(error)
 
 
 class Sent(Struct, frozen=True):
@@ -114,7 +116,7 @@ def failed(
     is tried again. ``stopped``: the call is no result and will be asked again. Raises ``ModelFailed``, or what ended the
     call from outside.
     """
-    cancelled = stopped or isinstance(error, FROM_OUTSIDE)
+    cancelled = stopped or is_no_answer(error)
     if not cancelled and not is_result(error) and not isinstance(error, InputError):
         # The ledger gave up, not the model: nothing is known about its answer.
         raise error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import suppress
 from typing import Any, NoReturn, TypeVar
 
@@ -24,6 +23,7 @@ from counterfoil.errors.base import text_of
 from counterfoil.flow.calls import off_the_loop, to_the_end
 from counterfoil.flow.context import LEASE_MARGIN_MS, RunScope
 from counterfoil.flow.drive import adrive, drive
+from counterfoil.flow.loops import comes_from_outside, is_cancellation, running_loop
 from counterfoil.flow.ports import Ports
 from counterfoil.flow.requests import Flow
 from counterfoil.runtime.admit import Entered
@@ -53,9 +53,6 @@ from counterfoil.runtime.waiting import waiting
 from counterfoil.store.unit import Lease
 
 T = TypeVar("T")
-
-_FROM_OUTSIDE = (asyncio.CancelledError, KeyboardInterrupt, SystemExit)
-"""What the surroundings raise to end the code: it is passed on whatever became of the run."""
 
 
 class RunHost(Struct, frozen=True):
@@ -233,9 +230,9 @@ def _recorded(scope: RunScope, closing: _Closing, ending: Ending) -> Flow[Left |
 
 def _terminal(reason: BaseException) -> str:
     """What ended the run; a signal reaches an async run as a cancellation, which says nothing of where it came from."""
-    if isinstance(reason, _FROM_OUTSIDE) and WATCH.received:
+    if comes_from_outside(reason) and WATCH.received:
         return "shutdown"
-    if isinstance(reason, asyncio.CancelledError) and interrupted_loop():
+    if is_cancellation(reason) and interrupted_loop():
         return "interrupted"
     return terminal_of(reason)
 
@@ -243,7 +240,7 @@ def _terminal(reason: BaseException) -> str:
 def _tell(spec: RunSpec, scope: RunScope, closing: _Closing, left: Left | None) -> None:
     """Raise what the caller should see in place of what left the block; an exception from outside stays itself."""
     error, reason = closing.error, closing.reason
-    if isinstance(error, _FROM_OUTSIDE) and not isinstance(reason, RunCancelled):
+    if comes_from_outside(error) and not isinstance(reason, RunCancelled):
         return
     if isinstance(left, Waits) and not isinstance(reason, Divergence):
         why = str(reason) if isinstance(reason, RunSuspended) else ""
@@ -264,7 +261,7 @@ def _tell(spec: RunSpec, scope: RunScope, closing: _Closing, left: Left | None) 
 def _tell_again(spec: RunSpec, scope: RunScope, error: BaseException | None) -> None:
     """The run had ended before, so nothing is recorded; a call of it that is in doubt is waited for all the same."""
     suspended = suspension_in(error)
-    if suspended is None or isinstance(error, _FROM_OUTSIDE):
+    if suspended is None or comes_from_outside(error):
         return
     why = f"the run has ended ({scope.terminal}), and {suspended}"
     cause = suspension_cause(suspended)
@@ -286,7 +283,7 @@ def _not_recorded(spec: RunSpec, scope: RunScope, closing: _Closing, failure: Ba
     if (
         isinstance(reason, RunSuspended)
         and isinstance(failure, CounterfoilError)
-        and not isinstance(error, _FROM_OUTSIDE)
+        and not comes_from_outside(error)
     ):
         said = f"{reason}; that the run waits could not be recorded either: {failure.message}"
         raise _waiting_unrecorded(spec, scope, reason, said) from failure
@@ -323,8 +320,7 @@ def _wait_idle(scope: RunScope) -> KeyboardInterrupt | None:
 
     Calls of an event loop that runs in this very thread cannot end while it waits: a sync block inside async code.
     """
-    with suppress(RuntimeError):
-        asyncio.get_running_loop()
+    if running_loop() is not None:
         return None
     try:
         scope.wait_idle(_patience_s(scope))
@@ -334,6 +330,8 @@ def _wait_idle(scope: RunScope) -> KeyboardInterrupt | None:
 
 
 async def _idle(scope: RunScope) -> None:
+    import asyncio
+
     loop = asyncio.get_running_loop()
     idle = asyncio.Event()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from msgspec import Struct
@@ -33,6 +32,7 @@ from counterfoil.errors import (
 )
 from counterfoil.errors.base import text_of
 from counterfoil.flow.context import RunScope
+from counterfoil.flow.loops import is_cancellation
 from counterfoil.flow.requests import Flow, HeadOf, Read, RowOf
 from counterfoil.runtime import events, rows
 from counterfoil.runtime.budgets.check import exceeded_drafts
@@ -87,7 +87,7 @@ def terminal_of(error: BaseException) -> str:
     match error:
         case RunCancelled():
             return error.terminal
-        case asyncio.CancelledError() | GeneratorExit():
+        case _ if isinstance(error, GeneratorExit) or is_cancellation(error):
             # A generator that is closed ran for somebody who went away.
             return "cancelled"
         case KeyboardInterrupt():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextvars
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -32,6 +31,7 @@ from counterfoil.errors import (
 from counterfoil.flow.context import LEASE_TTL_MS, RunScope
 from counterfoil.flow.drive import adrive, drive
 from counterfoil.flow.event import Event
+from counterfoil.flow.loops import is_cancellation, running_loop
 from counterfoil.flow.ports import Ports
 from counterfoil.flow.requests import ClaimSpec, Entry, Events, Flow, HeadOf, RowOf, Rows, UnitDraft
 from counterfoil.runtime import events, rows
@@ -54,10 +54,6 @@ FindTool = Callable[[str, str | None], "Tool[..., Any] | None"]
 PAGE_ROWS = 500
 
 _ASKED = "a person was asked, and has not settled it yet"
-
-_OF_ONE_EFFECT = (Exception, RunCancelled, asyncio.CancelledError)
-"""A key that is gone, a record that cannot be read, or what an application's code raises keeps no other effect from
-being recovered. A store that fails is nobody's own, and an interrupt is for the process."""
 
 
 class EffectReport(Struct, frozen=True):
@@ -252,7 +248,11 @@ def _told(row: Row, bring: Callable[[], EffectReport]) -> EffectReport:
         return bring()
     except StoreError:
         raise
-    except _OF_ONE_EFFECT as error:
+    except BaseException as error:
+        # A key that is gone, a record that cannot be read, or what an application's code raises keeps no other effect
+        # from being recovered. A store that fails is nobody's own, and an interrupt is for the process.
+        if not (isinstance(error, Exception | RunCancelled) or is_cancellation(error)):
+            raise
         return _report(row, "left", _said_of(error))
 
 
@@ -370,15 +370,17 @@ def carry(flow: Flow[T], ports: Ports, *, asynchronous: bool) -> T:
     """Drive a flow to its end on this thread; one that calls async code gets an event loop of its own."""
     if not asynchronous:
         return drive(flow, ports)
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(adrive(flow, ports))
-    return _in_thread(flow, ports)
+    if running_loop() is not None:
+        return _in_thread(flow, ports)
+    import asyncio
+
+    return asyncio.run(adrive(flow, ports))
 
 
 def _in_thread(flow: Flow[T], ports: Ports) -> T:
     """As the caller's own loop is running, the flow gets a thread with another one."""
+    import asyncio
+
     outcome: list[T] = []
     failure: list[BaseException] = []
 

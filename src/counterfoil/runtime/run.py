@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextvars
 import functools
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from types import TracebackType
-from typing import Any, ParamSpec, Self, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack, cast, overload
 
 from counterfoil.abc import ChildLink, Host
 from counterfoil.artifacts.handle import Artifact, serving
@@ -41,6 +40,9 @@ from counterfoil.runtime.shutdown import WATCH
 from counterfoil.runtime.slots.facade import State
 from counterfoil.runtime.spec import RunSpec
 from counterfoil.runtime.step import check_callable, is_async, step_flow
+
+if TYPE_CHECKING:
+    import asyncio
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -154,6 +156,8 @@ class Run(Asking, Checking, Notes):
             self._close(scope)
 
     async def __aenter__(self) -> Self:
+        import asyncio
+
         self._check_new()
         entered = await adrive(enter(self._host.ports, self._spec, self._host.owner), self._host.ports)
         self._task = asyncio.current_task()
@@ -345,6 +349,8 @@ class Run(Asking, Checking, Notes):
 
             @functools.wraps(fn)
             async def bound_async(*args: P.args, **kwargs: P.kwargs) -> Any:
+                import asyncio
+
                 call = cast("Callable[..., Any]", fn)(*args, **kwargs)
                 return await asyncio.get_running_loop().create_task(call, context=context.copy())
 

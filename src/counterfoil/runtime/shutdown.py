@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
+import sys
 import threading
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import asyncio
 
 EXIT_CODE = 128 + signal.SIGTERM
 
@@ -77,7 +80,8 @@ def interrupted_loop() -> bool:
     """Whether a cancellation in this process is Ctrl-C: ``asyncio.run`` turns SIGINT into the main task's cancellation."""
     handler = signal.getsignal(signal.SIGINT)
     runner = getattr(getattr(handler, "func", None), "__self__", None)
-    return isinstance(runner, asyncio.Runner) and bool(getattr(runner, "_interrupt_count", 0))
+    kind = getattr(sys.modules.get("asyncio.runners"), "Runner", ())
+    return isinstance(runner, kind) and bool(getattr(runner, "_interrupt_count", 0))
 
 
 WATCH = ShutdownWatch()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from counterfoil.errors import InputError, InvalidForm
 from counterfoil.flow.context import RunScope, inside_step
 from counterfoil.flow.event import Event
 from counterfoil.flow.lanes import in_main_lane, main_lane
+from counterfoil.flow.loops import comes_from_outside
 from counterfoil.flow.requests import Call, CallResult, Flow, NewId, Now, Raised, Returned
 from counterfoil.runtime import events
 from counterfoil.runtime.open_streams import close_streams
@@ -31,8 +31,6 @@ from counterfoil.runtime.resume import (
     identify,
 )
 from counterfoil.runtime.spec import check_text
-
-_ENDED_FROM_OUTSIDE = (asyncio.CancelledError, KeyboardInterrupt, SystemExit)
 
 
 class Attempt(Struct):
@@ -180,7 +178,7 @@ def _end(scope: RunScope, attempt: Attempt, answer: CallResult) -> Flow[Any]:
 def _failed(scope: RunScope, attempt: Attempt, error: BaseException) -> Flow[None]:
     if is_result(error):
         yield from finish(scope, attempt, "error", {"error": error_content(error)})
-    elif isinstance(error, _ENDED_FROM_OUTSIDE):
+    elif comes_from_outside(error):
         yield from finish(scope, attempt, "cancelled", {"error": error_content(error)})
 
 

@@ -6,7 +6,6 @@ thread or task: a provider's stream may hold locks and cancel scopes that belong
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine, Generator, Iterator
 from contextlib import suppress
 from types import TracebackType
@@ -16,7 +15,7 @@ from counterfoil.errors import InputError, ModelFailed
 from counterfoil.flow.calls import awaitable, start_in_thread, to_the_end
 from counterfoil.flow.context import RunScope, inside_step
 from counterfoil.flow.requests import Call, CallResult, Flow, Raised, Returned
-from counterfoil.runtime.answer import FROM_OUTSIDE, Again, Sent, answered, failed, recorded, recorded_failure
+from counterfoil.runtime.answer import Again, Sent, answered, failed, is_no_answer, recorded, recorded_failure
 from counterfoil.runtime.ask import another, begun, identified, request_of, sent_request
 from counterfoil.runtime.chunks import Chunks, recorded_chunks
 from counterfoil.runtime.model import Response, response_of
@@ -122,7 +121,7 @@ class Live:
             )
         except BaseException as raised:
             # What could not be recorded stays open, and is recorded when the run is left.
-            if isinstance(raised, ModelFailed) or (raised is error and isinstance(error, FROM_OUTSIDE)):
+            if isinstance(raised, ModelFailed) or (raised is error and is_no_answer(error)):
                 self.end()
             raise
 
@@ -405,6 +404,8 @@ def _let_go(source: Any) -> None:
 
 async def _alet_go(source: Any) -> None:
     """Close a provider's stream in the task that read it; one that takes its time is left to itself."""
+    import asyncio
+
     close = getattr(source, "aclose", None)
     if close is None:
         await awaitable(start_in_thread(_let_go, (source,), {}))

@@ -5,11 +5,10 @@ Cancelling an awaiter never cancels its append: the units were handed over, and 
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
 from msgspec import Struct, field
@@ -19,6 +18,9 @@ from counterfoil.store.contract import Store
 from counterfoil.store.future import AppendFuture, as_ours
 from counterfoil.store.unit import Outcome, Unit
 from counterfoil.store.writer import BATCH_EVENTS_MAX, QUEUE_EVENTS_MAX, WAIT_S
+
+if TYPE_CHECKING:
+    import asyncio
 
 IN_FLIGHT_MAX: Final = 2
 """Appends of one loop that the store holds at a time: one being committed, one to follow it at once."""
@@ -75,6 +77,8 @@ class AsyncAppender:
         return await call.waiter
 
     def _state(self) -> _LoopState:
+        import asyncio
+
         loop = asyncio.get_running_loop()
         state = self._loops.get(loop)
         if state is None:
