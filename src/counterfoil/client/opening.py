@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from counterfoil.access.session import Session
 from counterfoil.artifacts.spill import restored, spilled_references
 from counterfoil.core.artifact import reference_of
 from counterfoil.core.canonical import decode
@@ -28,6 +27,7 @@ from counterfoil.store.facts import resolved
 from counterfoil.store.unit import StoredEvent
 
 if TYPE_CHECKING:
+    from counterfoil.access.session import Session
     from counterfoil.client.ports import LedgerPorts
 
 _PRESENT: Final[ContentState] = "present"

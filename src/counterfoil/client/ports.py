@@ -7,22 +7,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import suppress
 from functools import partial
-from typing import Any, assert_never
+from typing import TYPE_CHECKING, Any, assert_never
 
 from counterfoil.abc import ArtifactStore, Clock, Ids
-from counterfoil.access.session import Session
-from counterfoil.artifacts.spill import spill
 from counterfoil.artifacts.vault import Vault
 from counterfoil.client.adopting import Adoptions
 from counterfoil.client.deriving import rows_by_type, stand_ins_by_type
-from counterfoil.client.gating import Gate, authority_of
 from counterfoil.client.lightly import light_events
 from counterfoil.client.lookback import LookBack
 from counterfoil.client.opening import open_content
 from counterfoil.client.putting import put_artifact
 from counterfoil.core.artifact import Reference
 from counterfoil.core.catalogue import Registry
-from counterfoil.core.event import Draft, Header, Prepared, SpillDue, prepare, read_header
+from counterfoil.core.event import Draft, Header, SpillDue, prepare, read_header
 from counterfoil.core.genesis import ContentMode, Genesis, make_genesis, parse_genesis
 from counterfoil.core.keyed import KeyMaterial
 from counterfoil.errors import (
@@ -36,6 +33,7 @@ from counterfoil.errors import (
 )
 from counterfoil.flow.calls import off_the_loop
 from counterfoil.flow.event import Event
+from counterfoil.flow.loops import to_thread
 from counterfoil.flow.requests import (
     ClaimSpec,
     Entry,
@@ -50,7 +48,6 @@ from counterfoil.flow.requests import (
     UnitDraft,
 )
 from counterfoil.keys.keyring import Keyring
-from counterfoil.projections.keeper import Keeper
 from counterfoil.store.aio import AsyncAppender
 from counterfoil.store.contract import Store
 from counterfoil.store.facts import recorded_fact, resolved
@@ -67,6 +64,11 @@ from counterfoil.store.unit import (
     Unit,
     at,
 )
+
+if TYPE_CHECKING:
+    from counterfoil.access.session import Session
+    from counterfoil.client.gating import Gate
+    from counterfoil.projections.keeper import Keeper
 
 APPEND_DEADLINE_S = 60.0
 """Longest wait for one append; after it the outcome is unknown until the same ids are sent again."""
@@ -184,15 +186,13 @@ class LedgerPorts:
         return await self._aappend(unit, claim)
 
     async def _aappend(self, unit: UnitDraft, claim: ClaimSpec | None) -> Receipt | Claimed:
-        import asyncio
-
         objects: list[bytes] = []
         try:
             ready = self._ready(unit, objects, asking=not self._remote)
         except SpillDue:
-            ready = await asyncio.to_thread(self._ready, unit, objects)
+            ready = await to_thread(self._ready, unit, objects)
         if objects:
-            await asyncio.to_thread(self.vault.put_objects, objects)
+            await to_thread(self.vault.put_objects, objects)
         if claim is not None:
             return await off_the_loop(self._claim, ready, claim)
         (outcome,) = await self._appender.append([ready])
@@ -248,7 +248,10 @@ class LedgerPorts:
             if not asking:
                 raise
             assert material is not None, "only content moves to artifacts"
-            drafts, prepared = self._spilled(genesis, material, drafts, objects)
+            from counterfoil.client.spilling import spilled
+
+            drafts = spilled(self, genesis, material, drafts, objects)
+            prepared = tuple([prepare(genesis, material, draft, self.registry) for draft in drafts])
         for draft in drafts:
             rows_of = self._rows_of.get(draft.event_type)
             if rows_of is not None:
@@ -262,24 +265,7 @@ class LedgerPorts:
             expected = at(sequence) if expected is ANY else expected
         return StreamAppend(entry.stream_id, prepared, expected, entry.token, entry.create)
 
-    def _spilled(
-        self, genesis: Genesis, material: KeyMaterial, given: Sequence[Draft], objects: list[bytes]
-    ) -> tuple[tuple[Draft, ...], tuple[Prepared, ...]]:
-        """The drafts with what moves to artifacts moved, each behind the events that say so."""
-        drafts: list[Draft] = []
-        for draft in given:
-            outcome = spill(
-                draft,
-                material,
-                usable=self.vault.usable,
-                authority=partial(authority_of, self, genesis.stream_id, draft, given),
-                stands_in=partial(self._stands_in, genesis.stream_id, draft),
-            )
-            drafts += outcome.drafts
-            objects += outcome.objects
-        return tuple(drafts), tuple([prepare(genesis, material, draft, self.registry) for draft in drafts])
-
-    def _stands_in(self, stream_id: str, draft: Draft) -> dict[str, str]:
+    def stands_in(self, stream_id: str, draft: Draft) -> dict[str, str]:
         """What rows need of content that moves to artifacts; it stays in the event."""
         found: dict[str, str] = {}
         for give in self._stands_in_of.get(draft.event_type, ()):
@@ -329,10 +315,8 @@ class LedgerPorts:
 
     async def aread(self, query: Query) -> Any:
         """As :meth:`read`. An embedded store answers in microseconds, so the loop is not left for it; a server's is."""
-        import asyncio
-
         if self._remote:
-            return await asyncio.to_thread(self.read, query)
+            return await to_thread(self.read, query)
         return self.read(query)
 
     def events(self, query: Events) -> Iterator[Event]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from counterfoil.access.session import Session
 from counterfoil.client.ports import LedgerPorts
 from counterfoil.core.bounds import check_count, check_limit, check_texts
 from counterfoil.core.event import Header
@@ -19,6 +18,9 @@ from counterfoil.runtime.owner import is_gone
 from counterfoil.runtime.state import RUNNING, SUSPENDED
 from counterfoil.store.rows import Key, Row
 from counterfoil.store.unit import Lease, StoredEvent, StoredStream
+
+if TYPE_CHECKING:
+    from counterfoil.access.session import Session
 
 PAGE_EVENTS: Final = 500
 PAGE_ROWS: Final = 500

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Final
 
 from counterfoil.errors import InvalidId
@@ -42,7 +43,16 @@ _ANY_ID: Final = re.compile(f"(?:{'|'.join(PREFIXES)})_{_ULID}").fullmatch
 ID_PATTERNS: Final = {prefix: f"{prefix}_{_ULID}" for prefix in PREFIXES}
 """For each prefix the pattern of its identifiers."""
 
-ID_FORMS: Final = {prefix: re.compile(pattern).fullmatch for prefix, pattern in ID_PATTERNS.items()}
+
+class _Forms(dict[str, Callable[[str], re.Match[str] | None]]):
+    """Compiled when they are first asked for: a process meets a few of all prefixes."""
+
+    def __missing__(self, prefix: str) -> Callable[[str], re.Match[str] | None]:
+        form = self[prefix] = re.compile(ID_PATTERNS[prefix]).fullmatch
+        return form
+
+
+ID_FORMS: Final = _Forms()
 """For each prefix the compiled form of its identifiers."""
 
 _PAIR_SHIFTS: Final = tuple(range(120, -1, -10))

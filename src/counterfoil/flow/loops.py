@@ -6,10 +6,13 @@ A process whose runs are sync needs nothing of it, and it is among the dearest m
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     import asyncio
+
+T = TypeVar("T")
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:
@@ -38,3 +41,10 @@ def is_cancellation(error: object) -> bool:
 def comes_from_outside(error: object) -> bool:
     """Whether the surroundings raised this to end the code: it is passed on whatever became of the run."""
     return isinstance(error, KeyboardInterrupt | SystemExit) or is_cancellation(error)
+
+
+async def to_thread(fn: Callable[..., T], *args: Any) -> T:
+    """``asyncio.to_thread``: what ``fn`` returns or raises, called in a thread of the loop's own."""
+    import asyncio
+
+    return await asyncio.to_thread(fn, *args)

@@ -7,7 +7,6 @@ from typing import Final
 
 from counterfoil.core.ids import is_id
 from counterfoil.journal.grapheme import cut_text
-from counterfoil.journal.redaction import redact, redact_name
 
 SUMMARY_CHARACTERS_MAX: Final = 240
 VALUE_CHARACTERS_MAX: Final = 120
@@ -52,11 +51,17 @@ def _shown(value: str | int) -> str:
         return str(int(value))
     if isinstance(value, Own) or is_id(str(value)):
         return str(value)
-    return _one_word(redact(value)) if isinstance(value, Said) else shown_name(str(value))
+    if not isinstance(value, Said):
+        return shown_name(str(value))
+    from counterfoil.journal.redaction import redact
+
+    return _one_word(redact(value))
 
 
 def shown_name(name: str) -> str:
     """A name from outside as a summary shows it."""
+    from counterfoil.journal.redaction import redact_name
+
     return _one_word(redact_name(name))
 
 

@@ -43,7 +43,6 @@ from counterfoil.runtime.decide import (
 from counterfoil.runtime.desk import Desk
 from counterfoil.runtime.facts import admitted_message
 from counterfoil.runtime.look import look
-from counterfoil.runtime.ready import still_waits
 from counterfoil.runtime.refusal import refusal
 from counterfoil.runtime.rehearsals import refuse_rehearsal
 from counterfoil.runtime.resume import ENTRY_TYPES, tally_of
@@ -194,6 +193,8 @@ def _refuse_while_waiting(run: RunState, place: str | None) -> Flow[None]:
     """
     if run.state != SUSPENDED:
         return
+    from counterfoil.runtime.ready import still_waits
+
     waits = yield from still_waits(run.waits_for)
     if waits:
         raise waiting(run.run_id, waits, run.cause or "input", place=place)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from counterfoil.effects.retry import Retry
 from counterfoil.flow.context import RunScope
 from counterfoil.flow.requests import Flow
-from counterfoil.runtime.ask import ask_flow
-from counterfoil.runtime.model import Model, Response, StreamingModel
-from counterfoil.runtime.question import question
-from counterfoil.runtime.streaming import AsyncStream, Stream
+
+if TYPE_CHECKING:
+    from counterfoil.effects.retry import Retry
+    from counterfoil.runtime.model import Model, Response, StreamingModel
+    from counterfoil.runtime.streaming import AsyncStream, Stream
 
 T = TypeVar("T")
 
@@ -40,6 +40,9 @@ class Asking:
         yours encodes it, where that is not the canonical JSON that is recorded otherwise. Raises
         ``ModelFailed`` when the model raises.
         """
+        from counterfoil.runtime.ask import ask_flow
+        from counterfoil.runtime.question import question
+
         asked = question(
             model,
             messages,
@@ -65,6 +68,9 @@ class Asking:
         **parameters: Any,
     ) -> Response:
         """As :meth:`ask`, for tasks; a sync model is called in a thread."""
+        from counterfoil.runtime.ask import ask_flow
+        from counterfoil.runtime.question import question
+
         asked = question(
             model,
             messages,
@@ -95,6 +101,9 @@ class Asking:
         first chunk is asked for. A stream that fails, is closed or cancelled is recorded with what it delivered; a
         resumed run gets the recorded chunks. Leave the stream by ``with``, or read it to its end.
         """
+        from counterfoil.runtime.question import question
+        from counterfoil.runtime.streaming import Stream
+
         asked = question(
             model,
             messages,
@@ -120,6 +129,9 @@ class Asking:
         **parameters: Any,
     ) -> AsyncStream:
         """As :meth:`stream`, for tasks: the model returns an async iterator, or a sync one, which is read in a thread."""
+        from counterfoil.runtime.question import question
+        from counterfoil.runtime.streaming import AsyncStream
+
         asked = question(
             model,
             messages,

@@ -30,7 +30,6 @@ from counterfoil.runtime.admit import Entered
 from counterfoil.runtime.budgets.check import Budgets
 from counterfoil.runtime.children.decide import STOPPING
 from counterfoil.runtime.children.nursery import Nursery
-from counterfoil.runtime.children.stop import Stopper, stop_children
 from counterfoil.runtime.heartbeat import Heartbeat
 from counterfoil.runtime.leave import (
     Ended,
@@ -203,6 +202,8 @@ def _stops_flow(host: RunHost, scope: RunScope, left: Left | None) -> Flow[None]
     """The run's end has asked its children to end; what cannot be carried out here is finished by recovery."""
     if not isinstance(left, Ended) or left.terminal not in STOPPING or host.nursery is None:
         return
+    from counterfoil.runtime.children.stop import Stopper, stop_children
+
     by = Stopper(host.nursery.host, host.ports, host.owner, scope.actor)
     try:
         yield from stop_children(scope.stream_id, by)

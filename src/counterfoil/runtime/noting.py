@@ -17,10 +17,8 @@ from counterfoil.errors import InvalidForm
 from counterfoil.flow.context import RunScope
 from counterfoil.flow.requests import Call, CallResult, Flow, HeadOf, Raised, Read, Returned
 from counterfoil.runtime.events import Said
-from counterfoil.runtime.model import request_body
 from counterfoil.runtime.once import Noted, once_flow
 from counterfoil.runtime.outcome import is_result
-from counterfoil.runtime.question import spoken_messages
 from counterfoil.runtime.recording import error_label, shown_name
 from counterfoil.runtime.spec import check_text
 from counterfoil.runtime.trees import last_tip
@@ -103,6 +101,9 @@ def compact_flow(
 
 def _tip_of(scope: RunScope, messages: Sequence[Any] | str) -> str:
     """The node of the context tree to which a request with exactly these messages leads (FORMAT 9)."""
+    from counterfoil.runtime.model import request_body
+    from counterfoil.runtime.question import spoken_messages
+
     material = scope.ports.material(scope.stream_id)
     node = ROOT_NODE
     for body in request_body("", spoken_messages(messages), (), {}).cut.bodies:

@@ -31,8 +31,6 @@ from counterfoil.runtime.admit import Entered, enter
 from counterfoil.runtime.asking import Asking
 from counterfoil.runtime.block import Ending, Outcome, RunHost, leave, leave_async, make_scope
 from counterfoil.runtime.checking import Checking
-from counterfoil.runtime.children.spawn import SpawnHow, child_wanted, nursery, spawn_flow
-from counterfoil.runtime.children.wait import wait_flow
 from counterfoil.runtime.decide import CHOSEN_TERMINALS
 from counterfoil.runtime.facts import message_flow, own_type, record_flow
 from counterfoil.runtime.notes import Notes
@@ -43,6 +41,8 @@ from counterfoil.runtime.step import check_callable, is_async, step_flow
 
 if TYPE_CHECKING:
     import asyncio
+
+    from counterfoil.runtime.children.spawn import SpawnHow
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -275,11 +275,15 @@ class Run(Asking, Checking, Notes):
         ``classification``, ``configuration``, its own ``budget``, and ``count_on_parent``: what it uses counts against this
         run's budget too. Raises ``ChildTooDeep``.
         """
+        from counterfoil.runtime.children.spawn import child_wanted, nursery, spawn_flow
+
         asked = child_wanted(agent, message, self._spec, **how)
         return self._drive(spawn_flow(self._open_scope(), asked, nursery(self._host.nursery)))
 
     async def aspawn(self, agent: str, message: Any = None, **how: Unpack[SpawnHow]) -> ChildLink:
         """As :meth:`spawn`, for tasks."""
+        from counterfoil.runtime.children.spawn import child_wanted, nursery, spawn_flow
+
         asked = child_wanted(agent, message, self._spec, **how)
         return await self._adrive(spawn_flow(self._open_scope(), asked, nursery(self._host.nursery)))
 
@@ -289,12 +293,18 @@ class Run(Asking, Checking, Notes):
         Running the code again, or a worker, goes on when the child has ended. Raises ``ChildFailed`` for a child that
         ended in any other way than ``success``.
         """
+        from counterfoil.runtime.children.spawn import nursery
+        from counterfoil.runtime.children.wait import wait_flow
+
         scope = self._open_scope()
         with serving(scope):
             return self._drive(wait_flow(scope, child, nursery(self._host.nursery), within_s))
 
     async def await_(self, child: ChildLink, *, within_s: float | None = None) -> Any:
         """As :meth:`wait`, for tasks."""
+        from counterfoil.runtime.children.spawn import nursery
+        from counterfoil.runtime.children.wait import wait_flow
+
         scope = self._open_scope()
         with serving(scope):
             return await self._adrive(wait_flow(scope, child, nursery(self._host.nursery), within_s))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import socket
+import platform
 from collections.abc import Mapping
 from datetime import datetime
 from functools import lru_cache
@@ -140,7 +140,7 @@ def instant_ms(name: str, value: datetime) -> int:
 
 @lru_cache(maxsize=4)
 def _worker(pid: int) -> dict[str, Any]:
-    return {"host": socket.gethostname(), "process": pid}
+    return {"host": platform.node(), "process": pid}
 
 
 def worker() -> dict[str, Any]:

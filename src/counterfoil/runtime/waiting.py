@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 
 from counterfoil.errors import RunWaiting
@@ -33,6 +32,8 @@ def waiting(
 
 
 def _way_out(waits_for: Sequence[str], place: str | None) -> str:
+    import shlex
+
     for prefix, command, does in _COMMANDS:
         name = next((name for name in waits_for if name.startswith(prefix)), None)
         if name is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from pathlib import Path
 
 from msgspec import Struct
@@ -80,6 +79,8 @@ def read_mounts() -> list[Mount]:
 
 
 def _mount_output() -> str:
+    import subprocess
+
     # A fixed command of the system without arguments; nothing from outside reaches it.
     done = subprocess.run(["/sbin/mount"], capture_output=True, timeout=10, check=False)
     return done.stdout.decode("utf-8", "surrogateescape")
