@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from counterfoil.abc.authorizer import AccessDecision, AccessRequest, Actor, Authorizer
-from counterfoil.access.embedded import EmbeddedAuthorizer
-from counterfoil.access.roles import DEFAULT_ROLES, Role, RoleAuthorizer
+from counterfoil.core.exports import exports
+
+if TYPE_CHECKING:
+    from counterfoil.access.embedded import EmbeddedAuthorizer
+    from counterfoil.access.roles import DEFAULT_ROLES, Role, RoleAuthorizer
 
 __all__ = [
     "DEFAULT_ROLES",
@@ -16,3 +21,13 @@ __all__ = [
     "Role",
     "RoleAuthorizer",
 ]
+
+__getattr__ = exports(
+    __name__,
+    {
+        "DEFAULT_ROLES": "roles",
+        "EmbeddedAuthorizer": "embedded",
+        "Role": "roles",
+        "RoleAuthorizer": "roles",
+    },
+)

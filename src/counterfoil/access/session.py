@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from counterfoil.abc.authorizer import AccessRequest, Actor
-from counterfoil.access.decide import Recorded
 from counterfoil.core.event_types import CLASSES
 from counterfoil.errors import AccessRefused
+
+if TYPE_CHECKING:
+    from counterfoil.access.decide import Recorded
 
 DEFAULT_CEILING: Final = "confidential"
 """The highest class that a session shows unless it asked for more; what events are by default."""

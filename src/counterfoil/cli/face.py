@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from msgspec import Struct, field
 
-from counterfoil.abc import Clock
 from counterfoil.access.session import DEFAULT_CEILING
 from counterfoil.cli.exits import Failure
 from counterfoil.cli.render.failure import failure_lines
@@ -24,6 +23,7 @@ from counterfoil.client.config import Config, find_config
 from counterfoil.errors import AccessRefused
 
 if TYPE_CHECKING:
+    from counterfoil.abc import Clock
     from counterfoil.client.ledger import Ledger
     from counterfoil.client.migrating import Migration
 

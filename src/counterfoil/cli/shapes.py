@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, assert_never
+from typing import TYPE_CHECKING, Any, assert_never
 
 from msgspec.structs import asdict
 
@@ -11,10 +11,12 @@ from counterfoil.cli.render.model import AnyRow, Fold, Gap, Note, Pair, Timeline
 from counterfoil.client.reading import ConversationInfo
 from counterfoil.core.forms import time_text
 from counterfoil.flow.event import Event
-from counterfoil.runtime.children.recover import ChildReport
 from counterfoil.runtime.children.state import ChildStanding
-from counterfoil.runtime.recover import EffectReport
 from counterfoil.store.rows import Row
+
+if TYPE_CHECKING:
+    from counterfoil.runtime.children.recover import ChildReport
+    from counterfoil.runtime.recover import EffectReport
 
 _TIMES = (
     "started_at_ms",

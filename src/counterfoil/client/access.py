@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -29,6 +28,7 @@ from counterfoil.core.several import several
 from counterfoil.errors import AccessRefused, InvalidForm
 from counterfoil.flow.drive import drive
 from counterfoil.flow.event import Event
+from counterfoil.flow.loops import to_thread
 
 STREAM: Final = "access"
 """The kind of the system stream that holds who was shown what."""
@@ -252,7 +252,7 @@ class Reading:
 
     async def __aenter__(self) -> Reader:
         """As :meth:`__enter__`, for tasks."""
-        return await asyncio.to_thread(self.__enter__)
+        return await to_thread(self.__enter__)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -20,6 +19,7 @@ from counterfoil.errors import InputError, InvalidForm, NotFoundError, RepairNot
 from counterfoil.flow.context import scope_or_none
 from counterfoil.flow.drafting import Person
 from counterfoil.flow.drive import adrive, drive
+from counterfoil.flow.loops import running_loop
 from counterfoil.flow.requests import Events, Flow
 from counterfoil.repair.close import Word, close_by_hand
 from counterfoil.repair.correct import Corrected, Fact, correct_fact, fact_now
@@ -296,9 +296,9 @@ class Repairing(Handle):
 
     def _in_a_loop(self, repair_id: str, repeated: bool) -> RepairReport:
         """A plan of async tools gets an event loop of its own, unless one is running already."""
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
+        if running_loop() is None:
+            import asyncio
+
             return asyncio.run(self._aresume(repair_id, repeated=repeated))
         raise InputError(
             f"repair {repair_id} calls an async tool, and was begun in an event loop",

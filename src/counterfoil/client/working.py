@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, cast
 
@@ -156,6 +155,8 @@ class _How(Struct, frozen=True):
 
 
 def _worked(run: Run, agent: Agent) -> _How:
+    import asyncio
+
     try:
         if agent.asynchronous:
             asyncio.run(_go_on_async(run, agent))

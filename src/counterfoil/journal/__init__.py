@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from counterfoil.core.exports import exports
 
 if TYPE_CHECKING:
     from counterfoil.journal.chain import Chain, check_chain
@@ -46,35 +47,31 @@ __all__ = [
     "uninstall",
 ]
 
-_HOME = {
-    "Chain": "chain",
-    "Hooks": "hooks",
-    "JournalSettings": "settings",
-    "MarkerKind": "markers",
-    "MemoryJournal": "memory",
-    "ResultMarkers": "markers",
-    "TurnEvent": "event",
-    "TurnInfo": "event",
-    "TurnJournal": "contract",
-    "TurnJournals": "turns",
-    "TurnNote": "event",
-    "TurnReader": "contract",
-    "TurnRecorder": "recorder",
-    "begin": "gateway",
-    "check_chain": "chain",
-    "check_start": "gateway",
-    "current_turn": "recorder",
-    "hooks_applied": "hooks",
-    "install": "gateway",
-    "journaled": "tools",
-    "open_journal": "place",
-    "tenant_scope": "tenant",
-    "uninstall": "gateway",
-}
-"""The module of each name. A ledger needs the rows of this package alone, and loads no recorder for them."""
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+__getattr__ = exports(
+    __name__,
+    {
+        "Chain": "chain",
+        "Hooks": "hooks",
+        "JournalSettings": "settings",
+        "MarkerKind": "markers",
+        "MemoryJournal": "memory",
+        "ResultMarkers": "markers",
+        "TurnEvent": "event",
+        "TurnInfo": "event",
+        "TurnJournal": "contract",
+        "TurnJournals": "turns",
+        "TurnNote": "event",
+        "TurnReader": "contract",
+        "TurnRecorder": "recorder",
+        "begin": "gateway",
+        "check_chain": "chain",
+        "check_start": "gateway",
+        "current_turn": "recorder",
+        "hooks_applied": "hooks",
+        "install": "gateway",
+        "journaled": "tools",
+        "open_journal": "place",
+        "tenant_scope": "tenant",
+        "uninstall": "gateway",
+    },
+)

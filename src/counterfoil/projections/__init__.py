@@ -2,8 +2,25 @@
 
 from __future__ import annotations
 
-from counterfoil.projections.declare import Projection
-from counterfoil.projections.registry import declare_all, event_type, projection
-from counterfoil.projections.told import AbsentContent, Told
+from typing import TYPE_CHECKING
+
+from counterfoil.core.exports import exports
+
+if TYPE_CHECKING:
+    from counterfoil.projections.declare import Projection
+    from counterfoil.projections.registry import declare_all, event_type, projection
+    from counterfoil.projections.told import AbsentContent, Told
 
 __all__ = ["AbsentContent", "Projection", "Told", "declare_all", "event_type", "projection"]
+
+__getattr__ = exports(
+    __name__,
+    {
+        "AbsentContent": "told",
+        "Projection": "declare",
+        "Told": "told",
+        "declare_all": "registry",
+        "event_type": "registry",
+        "projection": "registry",
+    },
+)
