@@ -38,6 +38,7 @@ FEATURES = (
     *("repair.plan", "runtime.ask", "runtime.children.spawn", "runtime.children.recover", "runtime.recover"),
     *("runtime.schedules.calendar", "runtime.streaming", "runtime.worker", "search.index", "search.text"),
 )
+RUNS = ("effects.perform", "effects.tool", "runtime.admit", "runtime.block", "runtime.run", "runtime.step")
 LIBRARY = ("asyncio", "csv", "difflib", "shlex", "ssl", "subprocess", "sysconfig", "zipfile", "zoneinfo")
 
 
@@ -62,6 +63,16 @@ def modules(tmp_path_factory):
 @pytest.mark.parametrize("what", ["a new ledger", "one that is there", "a run"])
 def test_no_module_of_a_feature_is_loaded_for(what, modules):
     assert {f"counterfoil.{name}" for name in FEATURES} & set(modules[what]) == set()
+
+
+@pytest.mark.parametrize("what", ["a new ledger", "one that is there"])
+def test_nothing_that_runs_is_loaded_for(what, modules):
+    """A command that looks does not pay for it."""
+    assert {f"counterfoil.{name}" for name in RUNS} & set(modules[what]) == set()
+
+
+def test_what_runs_is_loaded_by_a_run(modules):
+    assert {f"counterfoil.{name}" for name in RUNS} <= set(modules["a run"])
 
 
 @pytest.mark.parametrize("what", ["a new ledger", "one that is there", "a run"])

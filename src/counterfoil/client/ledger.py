@@ -24,7 +24,6 @@ from counterfoil.core.genesis import ContentMode
 from counterfoil.core.ids import is_id
 from counterfoil.core.several import several
 from counterfoil.core.upcast import Upcast
-from counterfoil.effects.registry import find_tool
 from counterfoil.effects.rows import EFFECTS
 from counterfoil.errors import (
     InvalidForm,
@@ -33,11 +32,6 @@ from counterfoil.errors import (
 from counterfoil.flow.event import Event
 from counterfoil.flow.known import interpreted
 from counterfoil.runtime import rows
-from counterfoil.runtime.block import RunHost
-from counterfoil.runtime.budgets.limits import Budget
-from counterfoil.runtime.events import WhileRunning, WhileSuspended
-from counterfoil.runtime.run import Run
-from counterfoil.runtime.spec import make_spec
 from counterfoil.store.rows import Row
 
 if TYPE_CHECKING:
@@ -45,7 +39,10 @@ if TYPE_CHECKING:
     from counterfoil.client.reading import ConversationInfo
     from counterfoil.evidence.rebuild import Rebuilt
     from counterfoil.projections.declare import Projection
+    from counterfoil.runtime.budgets.limits import Budget
+    from counterfoil.runtime.events import WhileRunning, WhileSuspended
     from counterfoil.runtime.recover import RecoveryReport
+    from counterfoil.runtime.run import Run
 
 TAIL_STEP_S: Final = 0.2
 """How often a following tail looks for new events."""
@@ -170,6 +167,10 @@ class Ledger(Features):
         Entering the block raises ``RunBusy``, ``RunWaiting``, ``AdmissionConflict``, ``AdmissionAbsorbed`` or
         ``AdmissionRejected`` as DESIGN 6 says.
         """
+        from counterfoil.runtime.block import RunHost
+        from counterfoil.runtime.run import Run
+        from counterfoil.runtime.spec import make_spec
+
         self.check_writable()
         spec = make_spec(
             agent,
@@ -336,6 +337,7 @@ class Ledger(Features):
         Needs the tools' code: import it, or name its module as ``app`` in ``counterfoil.toml``.
         """
         self.check_writable()
+        from counterfoil.effects.registry import find_tool
         from counterfoil.runtime.recover import recover
 
         report = recover(self.ports, self.owner, find_tool, only=only)
