@@ -6,12 +6,14 @@ import importlib
 import sys
 import tomllib
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from counterfoil.client.guarding import Guarding, guarding_of
 from counterfoil.errors import ConfigInvalid, FileMissing
+
+if TYPE_CHECKING:
+    from counterfoil.client.guarding import Guarding
 
 FILE_NAME: Final = "counterfoil.toml"
 
@@ -63,7 +65,11 @@ def read_config(path: Path) -> Config:
     if artifacts is not None:
         artifacts = str(path.parent / Path(artifacts).expanduser())
     tenant, turns = members.get("tenant", "default"), members.get("turns", False)
-    guarding = None if access is None else guarding_of(access, str(path))
+    guarding = None
+    if access is not None:
+        from counterfoil.client.guarding import guarding_of
+
+        guarding = guarding_of(access, str(path))
     return Config(path, ledger, members.get("app"), tenant, artifacts, turns, guarding)
 
 

@@ -24,9 +24,9 @@ class Registry:
 
     __slots__ = ("_classes", "_specs")
 
-    def __init__(self, types: Mapping[str, TypeSpec] = EVENT_TYPES) -> None:
-        self._specs = {(spec.event_type, spec.version): spec for spec in types.values()}
-        self._classes = {spec.event_type: spec.default_class for spec in types.values()}
+    def __init__(self) -> None:
+        self._specs: dict[tuple[str, int], TypeSpec] = {}
+        self._classes: dict[str, str] = {}
 
     def declare(
         self,
@@ -73,19 +73,25 @@ class Registry:
 
     def spec(self, event_type: str, version: int) -> TypeSpec | None:
         """What is known of this type in this version, or None."""
-        return self._specs.get((event_type, version))
+        spec = self._specs.get((event_type, version))
+        if spec is None and event_type in EVENT_TYPES and EVENT_TYPES[event_type].version == version:
+            spec = self._specs[event_type, version] = EVENT_TYPES[event_type]
+        return spec
 
     def known(self, event_type: str, version: int) -> bool:
         """Whether the type is registered in this version."""
-        return (event_type, version) in self._specs
+        return self.spec(event_type, version) is not None
 
     def default_class(self, event_type: str) -> str:
         """The class of content where the header names none; ``confidential`` for a type that is not registered."""
+        if event_type in EVENT_TYPES:
+            return EVENT_TYPES[event_type].default_class
         return self._classes.get(event_type, DEFAULT_CLASS)
 
     def types(self) -> list[TypeSpec]:
         """Every registered type and version, by name."""
-        return [self._specs[key] for key in sorted(self._specs)]
+        every = {(spec.event_type, spec.version): spec for spec in EVENT_TYPES.values()} | self._specs
+        return [every[key] for key in sorted(every)]
 
     def check(
         self, event_type: str, version: int, data: Mapping[str, Any], ignorable: bool
@@ -94,7 +100,7 @@ class Registry:
 
         Raises PublicFieldRefused naming field and form, or UnknownEventType for an unknown version.
         """
-        spec = self._specs.get((event_type, version))
+        spec = self._specs.get((event_type, version)) or self.spec(event_type, version)
         if spec is None:
             self._check_undeclared(event_type, version, data, ignorable)
             return None
@@ -112,7 +118,7 @@ class Registry:
     def _check_undeclared(
         self, event_type: str, version: int, data: Mapping[str, Any], ignorable: bool
     ) -> None:
-        if event_type in self._classes:
+        if event_type in EVENT_TYPES or event_type in self._classes:
             raise UnknownEventType(
                 f"{event_type} is known, but not in version {version}",
                 hint="declare that version, or use a newer Counterfoil",
@@ -149,7 +155,7 @@ class Registry:
 
         Of a type that is not registered only the flat shape is checked.
         """
-        spec = self._specs.get((event_type, version))
+        spec = self._specs.get((event_type, version)) or self.spec(event_type, version)
         if spec is None:
             return None if is_flat(data) else "data of an unregistered type is not flat"
         name = spec.data_check.faulty(data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
@@ -313,5 +314,28 @@ def _spec(event_type: str, row: str, content: str) -> TypeSpec:
     return TypeSpec(event_type, 1, MappingProxyType(parse_row(row)), content, groups=groups)
 
 
-EVENT_TYPES: Final[MappingProxyType[str, TypeSpec]] = MappingProxyType({row[0]: _spec(*row) for row in _ROWS})
+class _Types(Mapping[str, TypeSpec]):
+    """Each row is read when it is first asked for: a process meets a few of all types."""
+
+    def __init__(self, rows: Iterable[tuple[str, str, str]]) -> None:
+        self._rows = {row[0]: row for row in rows}
+        self._read: dict[str, TypeSpec] = {}
+
+    def __getitem__(self, event_type: str) -> TypeSpec:
+        spec = self._read.get(event_type)
+        if spec is None:
+            spec = self._read.setdefault(event_type, _spec(*self._rows[event_type]))
+        return spec
+
+    def __contains__(self, event_type: object) -> bool:
+        return event_type in self._rows
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+
+EVENT_TYPES: Final[Mapping[str, TypeSpec]] = _Types(_ROWS)
 """Every registered type of the product, version 1, by name. Registered types are never ignorable."""

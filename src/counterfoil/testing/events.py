@@ -8,7 +8,7 @@ from typing import Any
 
 from counterfoil.abc.time import Ids
 from counterfoil.core.canonical import decode
-from counterfoil.core.catalogue import EVENT_TYPES, Registry
+from counterfoil.core.catalogue import Registry
 from counterfoil.core.event import Draft, Part, Prepared, prepare, read_header
 from counterfoil.core.forms import time_text
 from counterfoil.core.genesis import ContentMode, Genesis, make_genesis
@@ -53,7 +53,7 @@ class SampleStream:
         self.material: KeyMaterial = KeyMaterial(
             self.genesis.key, self.stream_id, hashlib.sha256(self.stream_id.encode()).digest()
         )
-        self._registry = Registry(EVENT_TYPES)
+        self._registry = Registry()
 
     def event(
         self,
