@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from counterfoil.abc.authorizer import AccessDecision, AccessRequest, Actor, Authorizer
 from counterfoil.core.exports import exports
@@ -22,7 +23,7 @@ __all__ = [
     "RoleAuthorizer",
 ]
 
-__getattr__ = exports(
+__getattr__: Callable[[str], Any] = exports(
     __name__,
     {
         "DEFAULT_ROLES": "roles",

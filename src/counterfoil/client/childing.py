@@ -6,8 +6,8 @@ import heapq
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from counterfoil.core.bounds import check_limit, check_texts
 from counterfoil.client.nursing import Nursing
+from counterfoil.core.bounds import check_limit, check_texts
 from counterfoil.core.ids import is_id
 from counterfoil.core.several import several
 from counterfoil.errors import RunNotFound

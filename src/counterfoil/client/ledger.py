@@ -10,13 +10,13 @@ from msgspec.structs import replace
 
 from counterfoil.abc import ArtifactStore, Authorizer, Clock, Host, Ids, KeyProvider, Policy
 from counterfoil.client import reading, rebuilding
-from counterfoil.core.bounds import check_limit
 from counterfoil.client.clock import SystemClock
 from counterfoil.client.composing import Features
 from counterfoil.client.features import TABLES
 from counterfoil.client.ids import UlidIds
 from counterfoil.client.place import MEMORY, open_parts, place_of
 from counterfoil.client.search_place import SearchPlace
+from counterfoil.core.bounds import check_limit
 from counterfoil.core.catalogue import Registry
 from counterfoil.core.fields import FieldForm
 from counterfoil.core.forms import is_label

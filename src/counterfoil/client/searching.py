@@ -12,8 +12,9 @@ from counterfoil.client import reading
 from counterfoil.client.access import Accessing
 from counterfoil.client.indexed import parts_of, taken
 from counterfoil.client.search_place import SearchPlaced
+from counterfoil.core.bounds import check_count
 from counterfoil.core.event_types import CLASSES as ORDERED
-from counterfoil.errors import InputError, InvalidForm, NotPermitted
+from counterfoil.errors import AccessRefused, InputError, InvalidForm, NotPermitted
 from counterfoil.search.answer import Answer, Hit, Lag, Reason
 from counterfoil.search.text import values_of
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from counterfoil.core.exports import exports
 
@@ -35,7 +36,7 @@ __all__ = [
     "tools",
 ]
 
-__getattr__ = exports(
+__getattr__: Callable[[str], Any] = exports(
     __name__,
     {
         "Absent": "doubt",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from counterfoil.core.exports import exports
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AbsentContent", "Projection", "Told", "declare_all", "event_type", "projection"]
 
-__getattr__ = exports(
+__getattr__: Callable[[str], Any] = exports(
     __name__,
     {
         "AbsentContent": "told",
