@@ -69,7 +69,7 @@ HOMES: Final[dict[str, tuple[str, ...]]] = {
         "schedules",
         "timer",
     ),
-    "stating.Stating": ("slots",),
+    "stating.Stating": ("slot_history", "slots"),
     "stopping.Stopping": ("cancel", "hold", "holds", "release", "shadowed"),
     "working.Working": ("carry_out", "ready", "ready_inputs", "record_tools", "recorded_schema", "worker"),
     "childing.Childing": ("children", "parent_of", "recover_children"),
