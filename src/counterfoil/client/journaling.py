@@ -156,7 +156,7 @@ class Journaling(Handle):
     ) -> list[TurnInfo]:
         """Turns, newest first: of an agent, of a session (a conversation, by name or stream id), or all."""
         check_count("limit", limit)
-        check_texts("what turns are found by", (agent, session))
+        check_texts("what turns are found by", (agent,))  # a conversation may have any name
         if session is not None:
             stream_id = self._find(session)
             return [] if stream_id is None else self.journal.of_stream(stream_id, agent_id=agent, limit=limit)
