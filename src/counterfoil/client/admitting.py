@@ -7,6 +7,7 @@ from typing import Any
 
 from counterfoil.client.handle import Handle
 from counterfoil.client.place import MEMORY
+from counterfoil.core.event_types import DEFAULT_CLASS
 from counterfoil.errors import AdmissionNotFound, InvalidForm
 from counterfoil.flow.drafting import Person
 from counterfoil.flow.drive import adrive, drive
@@ -29,13 +30,15 @@ class Admitting(Handle):
         until: datetime | None = None,
         subject: str | None = None,
         title: str | None = None,
+        classification: str = DEFAULT_CLASS,
         while_running: WhileRunning | None = None,
         while_suspended: WhileSuspended | None = None,
     ) -> Admitted:
         """Take an input in and run nothing: a worker starts it, at once or from ``until`` on, a time with a zone.
 
         The conversation's policies count, except that nothing is superseded: such an input waits in line. The same
-        ``dedupe`` key again changes nothing and returns what has become of it. Raises ``AdmissionConflict`` or
+        ``dedupe`` key again changes nothing and returns what has become of it. ``classification`` is that of the message
+        and of the run that it gets. Raises ``AdmissionConflict`` or
         ``AdmissionRejected`` as :meth:`Ledger.run` does.
 
         >>> ledger = counterfoil.open(":memory:")
@@ -47,7 +50,14 @@ class Admitting(Handle):
         """
         given = {"while_running": while_running, "while_suspended": while_suspended}
         spec = self._spec_of_input(
-            agent, conversation, message, dedupe, subject=subject, title=title, **given
+            agent,
+            conversation,
+            message,
+            dedupe,
+            subject=subject,
+            title=title,
+            classification=classification,
+            **given,
         )
         return drive(keep_flow(self.ports, spec, self.owner, _until_ms(until)), self.ports)
 
@@ -61,13 +71,21 @@ class Admitting(Handle):
         until: datetime | None = None,
         subject: str | None = None,
         title: str | None = None,
+        classification: str = DEFAULT_CLASS,
         while_running: WhileRunning | None = None,
         while_suspended: WhileSuspended | None = None,
     ) -> Admitted:
         """As :meth:`admit`, for tasks."""
         given = {"while_running": while_running, "while_suspended": while_suspended}
         spec = self._spec_of_input(
-            agent, conversation, message, dedupe, subject=subject, title=title, **given
+            agent,
+            conversation,
+            message,
+            dedupe,
+            subject=subject,
+            title=title,
+            classification=classification,
+            **given,
         )
         return await adrive(keep_flow(self.ports, spec, self.owner, _until_ms(until)), self.ports)
 

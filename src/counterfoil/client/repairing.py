@@ -72,9 +72,27 @@ class Repairing(Handle):
         )
         return self._resume(opened.repair_id, repeated=opened.repeated)
 
-    async def arepair(self, target: str, *, by: str, reason: str, **wanted: Any) -> RepairReport:
+    async def arepair(
+        self,
+        target: str,
+        *,
+        by: str,
+        reason: str,
+        owner: str | None = None,
+        evidence: Any = None,
+        residual_impact: Any = None,
+        calls: Sequence[PlannedCall] | None = None,
+    ) -> RepairReport:
         """As :meth:`repair`, for tasks."""
-        flow = self._opening(target, by=by, reason=reason, **wanted)
+        flow = self._opening(
+            target,
+            by=by,
+            reason=reason,
+            owner=owner,
+            evidence=evidence,
+            residual_impact=residual_impact,
+            calls=calls,
+        )
         opened = await adrive(flow, self.ports)
         return await self._aresume(opened.repair_id, repeated=opened.repeated)
 

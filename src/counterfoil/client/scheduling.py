@@ -10,6 +10,7 @@ from counterfoil.abc import Timer
 from counterfoil.client.handle import Handle
 from counterfoil.client.place import MEMORY
 from counterfoil.core.bounds import check_limit, check_texts
+from counterfoil.core.event_types import DEFAULT_CLASS
 from counterfoil.errors import InvalidForm, ScheduleNotFound, StreamNotFound
 from counterfoil.flow.drafting import Person
 from counterfoil.flow.drive import adrive, drive
@@ -42,13 +43,15 @@ class Scheduling(Handle):
         missed: Missed = "latest",
         key: str | None = None,
         title: str | None = None,
+        classification: str = DEFAULT_CLASS,
     ) -> Schedule:
         """Bring this message to a conversation by itself: ``at`` a time, ``every_s`` seconds, or by the ``calendar``.
 
         ``at`` beside ``every_s`` is the first time. ``calendar`` is five fields of cron in a time ``zone``. The same
         ``key`` in the conversation is the same schedule, so a program may say it at each start. ``missed`` says what
         becomes of times that pass while no worker looks: ``latest`` fires the last one, ``all`` each of them.
-        Raises ``InvalidForm``, or ``ScheduleConflict`` for another plan, message or agent under the key.
+        ``classification`` is that of the message, of the inputs that it brings, and of their runs.
+        Raises ``InvalidForm``, or ``ScheduleConflict`` for another plan, message, class or agent under the key.
 
         >>> ledger = counterfoil.open(":memory:")
         >>> made = ledger.schedule("reporter", conversation="reports", calendar="30 8 * * mon-fri", zone="Europe/Berlin")
@@ -57,7 +60,9 @@ class Scheduling(Handle):
         >>> ledger.close()
         """
         return drive(
-            self._creating(agent, conversation, message, at, every_s, calendar, zone, missed, key, title),
+            self._creating(
+                agent, conversation, message, at, every_s, calendar, zone, missed, key, title, classification
+            ),
             self.ports,
         )
 
@@ -74,9 +79,12 @@ class Scheduling(Handle):
         missed: Missed = "latest",
         key: str | None = None,
         title: str | None = None,
+        classification: str = DEFAULT_CLASS,
     ) -> Schedule:
         """As :meth:`schedule`, for tasks."""
-        flow = self._creating(agent, conversation, message, at, every_s, calendar, zone, missed, key, title)
+        flow = self._creating(
+            agent, conversation, message, at, every_s, calendar, zone, missed, key, title, classification
+        )
         return await adrive(flow, self.ports)
 
     def schedules(
@@ -150,6 +158,7 @@ class Scheduling(Handle):
         missed: Missed,
         key: str | None,
         title: str | None,
+        classification: str,
     ) -> Flow[Schedule]:
         self.check_writable()
         check_text("key", key)
@@ -159,7 +168,14 @@ class Scheduling(Handle):
         at_ms = None if at is None else instant_ms("at", at)
         due_ms = _first(plan, at_ms, self.ports.now_ms())
         place = None if self.place == MEMORY else self.place
-        spec = make_spec(agent, conversation=conversation, message=message, title=title, place=place)
+        spec = make_spec(
+            agent,
+            conversation=conversation,
+            message=message,
+            title=title,
+            classification=classification,
+            place=place,
+        )
         return self._created(spec, plan, due_ms, key)
 
     def _created(self, spec: RunSpec, plan: Plan, due_ms: int, key: str | None) -> Flow[Schedule]:

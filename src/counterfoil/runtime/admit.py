@@ -41,7 +41,7 @@ from counterfoil.runtime.decide import (
     decide,
 )
 from counterfoil.runtime.desk import Desk
-from counterfoil.runtime.facts import admitted_message
+from counterfoil.runtime.facts import admitted_class, admitted_message, higher
 from counterfoil.runtime.look import look
 from counterfoil.runtime.refusal import refusal
 from counterfoil.runtime.rehearsals import refuse_rehearsal
@@ -135,6 +135,10 @@ def _start(desk: Desk, park: RunState | None) -> Flow[Entered]:
     if desk.spec.admission_id is not None:
         # Asked for by id, the admitted message is meant: it is what the run's input digest is made of.
         desk.spec = replace(desk.spec, message=(yield from admitted_message(desk.seen.admission_id)))
+    if desk.seen.situation.admission is not None:
+        # What the input was classified as counts for its run, unless whoever asks classifies it higher.
+        admitted = yield from admitted_class(desk.seen.admission_id)
+        desk.spec = replace(desk.spec, classification=higher(admitted, desk.spec.classification))
     opened, guards = desk.opening()
     accepted, more = desk.accepting()
     parked_ = yield from desk.parking(park)

@@ -100,7 +100,9 @@ class Desk:
         spec = self.spec
         scope = TENANT_SCOPE if spec.conversation is None else CONVERSATION_SCOPE
         person = self.person()
-        said = events.admission_accepted(self.admission_id, spec.message, spec.dedupe, scope, person)
+        said = events.admission_accepted(
+            self.admission_id, spec.message, spec.dedupe, scope, person, spec.classification
+        )
         linked = [] if person is None else self.linking(person)
         accepted = self.draft(said, actor=self.user(person))
         self.accepted_event_id = accepted.event_id

@@ -9,6 +9,7 @@ from msgspec import Struct, field
 
 from counterfoil.core.context import Exact
 from counterfoil.core.event import Draft, Part
+from counterfoil.core.event_types import DEFAULT_CLASS
 from counterfoil.core.forms import time_text
 from counterfoil.core.keyed import KeyMaterial
 
@@ -31,6 +32,8 @@ class Said(Struct, frozen=True):
     content: Mapping[str, Any] = field(default_factory=dict)
     key: KeyMaterial | None = None
     """With a key the content is sealed under it, as part 1, and part 0 only points there (FORMAT 6)."""
+    klass: str | None = None
+    """The class of the content; None is the type's default."""
 
     def draft(
         self,
@@ -60,9 +63,10 @@ class Said(Struct, frozen=True):
     def _parts(self) -> tuple[Part, ...]:
         if not self.content:
             return ()
+        klass = None if self.klass == DEFAULT_CLASS else self.klass
         if self.key is None:
-            return (Part(self.content),)
-        return (Part({"about": {"$part": 1}}), Part(self.content, self.key))
+            return (Part(self.content, klass=klass),)
+        return (Part({"about": {"$part": 1}}, klass=klass), Part(self.content, self.key, klass))
 
 
 _WAIT_CAUSES: Final[Mapping[str, WaitCause]] = {cause: cause for cause in get_args(WaitCause)}
@@ -128,11 +132,16 @@ def approval_expired(approval_id: str, effect_id: str) -> Said:
 
 
 def admission_accepted(
-    admission_id: str, message: Any, dedupe: str | None, scope: str, key: KeyMaterial | None = None
+    admission_id: str,
+    message: Any,
+    dedupe: str | None,
+    scope: str,
+    key: KeyMaterial | None = None,
+    klass: str | None = None,
 ) -> Said:
     """An input was taken in. ``scope`` says where its dedupe key is unique: in the conversation or the tenant."""
     content = {"message": message} | ({} if dedupe is None else {"dedupe": dedupe, "scope": scope})
-    return Said("admission.accepted", {"admission_id": admission_id}, content, key)
+    return Said("admission.accepted", {"admission_id": admission_id}, content, key, klass)
 
 
 def admission_deferred(admission_id: str, cause: DeferCause, until_ms: int | None = None) -> Said:

@@ -9,7 +9,8 @@ from counterfoil.companions.seal import sealed
 from counterfoil.companions.table import Change
 from counterfoil.core import canonical
 from counterfoil.core.catalogue import EVENT_TYPES, Registry
-from counterfoil.core.event import Draft, Part
+from counterfoil.core.event import Draft, Header, Part
+from counterfoil.core.event_types import CLASSES, DEFAULT_CLASS
 from counterfoil.core.forms import time_text
 from counterfoil.core.ids import derived_id
 from counterfoil.core.values import from_json, to_json
@@ -176,3 +177,23 @@ def admitted_message(admission_id: str | None) -> Flow[Any]:
         Events(str(row["stream_id"]), after=int(row["sequence"] or 1) - 1, limit=1)
     )
     return about(accepted[0].content).get("message") if accepted else None
+
+
+def admitted_class(admission_id: str | None) -> Flow[str]:
+    """What an input was classified as when it was taken in."""
+    row: Row | None = None if admission_id is None else (yield Read(RowOf(rows.ADMISSIONS, (admission_id,))))
+    if row is None:
+        return DEFAULT_CLASS
+    place = Events(str(row["stream_id"]), after=int(row["sequence"] or 1) - 1, limit=1)
+    accepted: list[Event] = yield Read(place)
+    return class_of(accepted[0].header) if accepted else DEFAULT_CLASS
+
+
+def class_of(header: Header) -> str:
+    """The class of an event's content; where the header names none, it is that of most types."""
+    return next((part.klass for part in header.content if part.klass is not None), DEFAULT_CLASS)
+
+
+def higher(one: str, other: str) -> str:
+    """The higher of two classes."""
+    return max(one, other, key=CLASSES.index)

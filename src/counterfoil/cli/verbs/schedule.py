@@ -15,6 +15,7 @@ from counterfoil.cli.options import face_options, pass_face, reading_options
 from counterfoil.cli.render.scheduled import empty_lines, made_lines, over_lines, schedule_lines
 from counterfoil.cli.shapes import row_json
 from counterfoil.cli.verbs.ls import LIMIT_MAX
+from counterfoil.core.event_types import CLASSES, DEFAULT_CLASS
 from counterfoil.core.forms import time_text
 from counterfoil.errors import InvalidForm
 from counterfoil.runtime.schedules.create import Schedule
@@ -67,6 +68,14 @@ def ls(face: Face, conversation: str | None, state: str, limit: int) -> int:
     default="latest",
     show_default=True,
     help="Of times that pass while no worker looks: fire the last one, or each.",
+)
+@click.option(
+    "--class",
+    "classification",
+    type=click.Choice(CLASSES),
+    default=DEFAULT_CLASS,
+    show_default=True,
+    help="What the message is, and the runs that it begins.",
 )
 @click.option("--key", metavar="KEY", help="The same key is the same schedule, however often it is added.")
 @face_options(ledger=True)

@@ -25,6 +25,7 @@ from counterfoil.flow.event import Event
 from counterfoil.flow.ports import Ports
 from counterfoil.flow.requests import Append, Entry, Events, Flow, NewId, Now, Read, RowOf, UnitDraft
 from counterfoil.runtime.desk import Desk
+from counterfoil.runtime.facts import class_of
 from counterfoil.runtime.look import look
 from counterfoil.runtime.schedules.events import schedule_cancelled, schedule_created
 from counterfoil.runtime.schedules.plan import Plan, plan_of
@@ -88,7 +89,8 @@ def _id_of(desk: Desk, key: str) -> str:
 def _append(desk: Desk, schedule_id: str, plan: Plan, due_ms: int) -> Flow[None]:
     opened, guards = desk.opening()
     content = {"payload": desk.spec.message, **plan.content}
-    created = desk.draft(schedule_created(schedule_id, plan.kind, due_ms, plan.period_ms, content))
+    said = schedule_created(schedule_id, plan.kind, due_ms, plan.period_ms, content, desk.spec.classification)
+    created = desk.draft(said)
     entry = Entry(desk.stream_id, (*opened, created), create=desk.create)
     yield Append(UnitDraft((entry,), (*guards, Absent(SCHEDULES.name, (schedule_id,)))))
 
@@ -97,11 +99,12 @@ def _repeated(row: Row, spec: RunSpec, plan: Plan, due_ms: int) -> Flow[Schedule
     created = yield from created_event(row)
     same_plan = plan_of(created.data, created.content) == plan
     same = same_plan and _same_message(created.content, spec) and row["agent"] == spec.agent
+    same = same and class_of(created.header) == spec.classification
     if plan.kind == "once":
         same = same and row["due_ms"] == due_ms
     if not same:
         raise ScheduleConflict(
-            f"schedule {row['schedule_id']!s} has this key, and another plan, message or agent",
+            f"schedule {row['schedule_id']!s} has this key, and another plan, message, class or agent",
             schedule_id=row["schedule_id"],
         )
     return of_row(row, repeated=True)

@@ -15,11 +15,16 @@ TYPES: Final = frozenset({CREATED, FIRED, CANCELLED})
 
 
 def schedule_created(
-    schedule_id: str, kind: str, due_ms: int, period_ms: int | None, content: Mapping[str, Any]
+    schedule_id: str,
+    kind: str,
+    due_ms: int,
+    period_ms: int | None,
+    content: Mapping[str, Any],
+    klass: str | None = None,
 ) -> Said:
     """A schedule begins; ``due_ms`` is its first due time. What it says, and its expression, is content."""
     data: dict[str, Any] = {"schedule_id": schedule_id, "kind": kind, "due_at": time_text(due_ms)}
-    return Said(CREATED, data if period_ms is None else data | {"period_ms": period_ms}, content)
+    return Said(CREATED, data if period_ms is None else data | {"period_ms": period_ms}, content, klass=klass)
 
 
 def schedule_fired(schedule_id: str, due_ms: int, late_ms: int, next_due_ms: int | None) -> Said:

@@ -27,6 +27,7 @@ from counterfoil.flow.ports import Ports
 from counterfoil.flow.requests import Append, Entry, Flow, NewId, Now, Read, RowOf, Rows, UnitDraft
 from counterfoil.runtime import rows as runtime_rows
 from counterfoil.runtime.desk import Desk
+from counterfoil.runtime.facts import class_of
 from counterfoil.runtime.keeping import Beside, keep_flow
 from counterfoil.runtime.schedules.create import created_event, schedule_row
 from counterfoil.runtime.schedules.events import schedule_cancelled, schedule_fired
@@ -122,10 +123,11 @@ def fire_flow(ports: Ports, owner: str, row: Row) -> Flow[Fired | None]:
     fired = replace(
         _told(row, "fired"), due_ms=due_ms, late_ms=max(0, now - due_ms), next_due_ms=plan.following(due_ms)
     )
-    return (yield from _bring(ports, owner, row, fired, from_json(created.content.get("payload"))))
+    message = from_json(created.content.get("payload"))
+    return (yield from _bring(ports, owner, row, fired, message, class_of(created.header)))
 
 
-def _bring(ports: Ports, owner: str, row: Row, fired: Fired, message: Any) -> Flow[Fired | None]:
+def _bring(ports: Ports, owner: str, row: Row, fired: Fired, message: Any, klass: str) -> Flow[Fired | None]:
     said = schedule_fired(fired.schedule_id, fired.due_ms, fired.late_ms, fired.next_due_ms)
 
     def beside(desk: Desk) -> tuple[list[Draft], list[Guard]]:
@@ -136,6 +138,7 @@ def _bring(ports: Ports, owner: str, row: Row, fired: Fired, message: Any) -> Fl
         message=message,
         conversation=fired.stream_id,
         dedupe=dedupe_of(fired.schedule_id, fired.due_ms),
+        classification=klass,
     )
     try:
         admitted = yield from keep_flow(
