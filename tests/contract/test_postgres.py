@@ -6,6 +6,7 @@ import pytest
 
 from counterfoil.testing import FaultContract, KeyStoreContract, StoreContract
 from counterfoil.testing.contract.appending import AppendContract
+from counterfoil.testing.contract.case import SAMPLE_TABLES
 from counterfoil.testing.contract.concurrency import ConcurrencyContract
 from counterfoil.testing.contract.lasting import LastingContract
 from counterfoil.testing.contract.leases import LeaseContract
@@ -24,7 +25,7 @@ def spares(clusters):
 
     def of(kind):
         if kind not in made:
-            made[kind] = SpareLedgers(clusters(kind))
+            made[kind] = SpareLedgers(clusters(kind), SAMPLE_TABLES)
         return made[kind]
 
     yield of

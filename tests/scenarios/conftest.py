@@ -6,12 +6,22 @@ from contextlib import closing
 
 import pytest
 
+from counterfoil.client.features import TABLES
 from counterfoil.effects.registry import own_tools
 from counterfoil.testing.crash import World
 from tests.servers.fixtures import schema_for
+from tests.servers.reused import SpareLedgers
 from tests.stage import Stage
 
 ON_SERVER = pytest.param("postgresql", marks=pytest.mark.postgres)
+
+
+@pytest.fixture(scope="session")
+def spares(cluster):
+    """The ledgers on a server that are used again."""
+    ledgers = SpareLedgers(cluster, TABLES)
+    yield ledgers
+    ledgers.close()
 
 
 def lies(kind, request, tmp_path, monkeypatch):
@@ -25,16 +35,28 @@ def lies(kind, request, tmp_path, monkeypatch):
     return request.getfixturevalue("cluster").url(schema=schema_for(tmp_path))
 
 
+def lent(kind, request, tmp_path, monkeypatch):
+    """The place of a ledger in which nothing is yet: on a server one that an earlier test has left."""
+    place = lies(kind, request, tmp_path, monkeypatch)
+    if kind != "postgresql":
+        yield place
+        return
+    spares = request.getfixturevalue("spares")
+    schema = spares.take(tmp_path)
+    yield request.getfixturevalue("cluster").url(schema=schema)
+    spares.give_back(schema)
+
+
 @pytest.fixture(params=["memory", ON_SERVER])
 def somewhere(request, tmp_path, monkeypatch):
-    """The place of a ledger that is not there yet; None is memory."""
-    return lies(request.param, request, tmp_path, monkeypatch)
+    """The place of a ledger in which nothing is yet; None is memory."""
+    yield from lent(request.param, request, tmp_path, monkeypatch)
 
 
 @pytest.fixture(params=["memory", "sqlite", ON_SERVER])
 def anywhere(request, tmp_path, monkeypatch):
     """As ``somewhere``, on disk too: one server for all tests, a schema for each."""
-    return lies(request.param, request, tmp_path, monkeypatch)
+    yield from lent(request.param, request, tmp_path, monkeypatch)
 
 
 @pytest.fixture(params=["sync", "async"])

@@ -20,7 +20,8 @@ PLAY = (
 CASES = {"case-8472": "payment-provider", "case-8513": "old-bank"}
 PERMITTED = "case-8530"
 
-pytestmark = pytest.mark.timeout(180)
+# One worker plays it for all that look at it.
+pytestmark = [pytest.mark.timeout(180), pytest.mark.xdist_group("demo")]
 
 
 def play(directory: Path, *options: str) -> subprocess.CompletedProcess[str]:

@@ -45,12 +45,23 @@ class Emptying:
         )
         return [name for (name,) in told]
 
-    def kept(self, schema):
-        """What a ledger says of itself and its tables."""
-        return [
-            sorted(self._connection.execute(f"SELECT t::text FROM {schema}.{name} t").fetchall())
-            for name in KEPT
+    def shape(self, schema):
+        """What a ledger says of itself and its tables, and what the server says of these; empty without a ledger."""
+        if not self._connection.execute("SELECT to_regclass(%s)", (f"{schema}.meta",)).fetchone()[0]:
+            return []
+        said = [
+            self._connection.execute(f"SELECT t::text FROM {schema}.{name} t").fetchall() for name in KEPT
         ]
+        known = self._connection.execute(
+            "SELECT c.relname, c.relnatts, c.relhastriggers, c.relrowsecurity FROM pg_class c"
+            " JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = ANY(%s)",
+            ([schema, f"{schema}_keys"],),
+        )
+        return [*map(sorted, said), sorted(known)]
+
+    def declared(self, schema):
+        """The names and versions of a ledger's row tables; a test may have carried them over to others."""
+        return set(self._connection.execute(f"SELECT name, version FROM {schema}.row_table").fetchall())
 
     def truncate(self, tables):
         """Empty these whole, with what the deleted rows before have left behind."""
@@ -77,10 +88,14 @@ class Emptying:
 
 
 class SpareLedgers:
-    """Schemas of one server whose ledgers tests of one kind have made and left: the next test finds one emptied."""
+    """Schemas of one server whose ledgers tests of one kind have made and left: the next test finds one emptied.
 
-    def __init__(self, cluster):
+    ``tables`` are those that a ledger of that kind declares.
+    """
+
+    def __init__(self, cluster, tables):
         self._emptying = Emptying(cluster)
+        self._declared = {(spec.name, spec.version) for spec in tables}
         self._spare = []
         self._known = {}
 
@@ -89,11 +104,14 @@ class SpareLedgers:
         return self._spare.pop() if self._spare else schema_for(directory)
 
     def give_back(self, schema):
-        """Empty a ledger that a test has closed. One that says something else of itself than at first is left alone."""
+        """Empty a ledger that a test has closed. One that is not of this kind, or no longer as made, is left alone."""
+        shape = self._emptying.shape(schema)
+        if not shape or self._emptying.declared(schema) != self._declared:
+            return
         if schema not in self._known:
-            self._known[schema] = self._emptying.tables(schema), self._emptying.kept(schema)
-        tables, kept = self._known[schema]
-        if self._emptying.kept(schema) == kept:
+            self._known[schema] = self._emptying.tables(schema), shape
+        tables, made = self._known[schema]
+        if shape == made:
             self._emptying.empty(tables)
             self._spare.append(schema)
 

@@ -79,8 +79,11 @@ def test_async_runs_end_as_shutdown_before_the_process_does(run_script):
 
 
 def test_an_interrupt_of_asyncio_run_ends_its_runs_as_interrupted(run_script):
+    # A program that is started in the background of a shell ignores interrupts, and so would this one.
     done, ledger = run_script(
         """
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
         async def main():
             async with ledger.run("a", conversation="c"):
                 asyncio.get_running_loop().call_soon(os.kill, os.getpid(), signal.SIGINT)
