@@ -6,10 +6,14 @@ the verbosity or a crash inside pytest, so that a person, a log and a continuous
 
 from __future__ import annotations
 
+import getpass
 import os
+import shutil
 import signal
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 import pytest
 
@@ -48,6 +52,15 @@ def workers() -> int:
     return max(2, min(cores, WORKERS_MAX))
 
 
+def forget_compiled() -> None:
+    """Removes what Python compiled of modules that tests wrote into directories of their own, which are gone by now."""
+    if sys.pycache_prefix is not None:
+        for place in {tempfile.gettempdir(), "/tmp", "/dev/shm"}:  # noqa: S108 - of compiled files, below our own prefix
+            shutil.rmtree(
+                Path(sys.pycache_prefix, *Path(place).parts[1:], f"pytest-of-{getpass.getuser()}"), True
+            )
+
+
 def main(arguments: list[str]) -> int:
     """Runs pytest and returns 0 only when at least one test ran and none failed."""
     # A run in the background ignores interrupts, and so would the programs that tests interrupt.
@@ -57,6 +70,7 @@ def main(arguments: list[str]) -> int:
     # A worker that died is not replaced: its replacement can wait for ever for work of its group.
     defaults = ["-n", str(workers()), "--dist", "loadgroup", "--max-worker-restart", "0"]
     code = int(pytest.main([*defaults, *arguments], plugins=[tally]))
+    forget_compiled()
     passed, failed = tally.totals(code)
     print(f"\nThe tests took {time.monotonic() - started:.0f} s; set-up is not counted.")
     print(f"{passed} passed, {failed} failed", flush=True)

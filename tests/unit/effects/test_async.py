@@ -413,10 +413,18 @@ def test_a_suspension_in_a_task_group_starts_nothing_new_and_records_what_was_in
 
 
 def test_a_suspension_in_gather_reaches_the_run(ledger, pay, provider):
-    provider.plan("answer_lost")
+    provider.plan("slow", "answer_lost")
+
+    async def lost():
+        # Its sibling is in flight by then: one that came later would find the run parked.
+        await asyncio.to_thread(provider.wait_for_slow)
+        try:
+            await pay("o-2")
+        finally:
+            provider.answer_now()
 
     async def work(_):
-        await asyncio.gather(pay("o-1"), pay("o-2"), return_exceptions=True)
+        await asyncio.gather(pay("o-1"), lost(), return_exceptions=True)
         with pytest.raises(RunSuspended):
             await pay("o-3")
 
