@@ -22,8 +22,9 @@ from counterfoil.core.paths import Path, path_text
 from counterfoil.core.registered import register, registered_class, registered_name
 from counterfoil.errors import IntegerTooLong, NotDecodable, NotEncodable, TooDeep
 
-__all__ = ["PartRef", "comparable", "from_json", "register", "to_json"]
+__all__ = ["PartRef", "comparable", "comparable_text", "from_json", "register", "to_json"]
 
+_FLOAT_TAG: Final = b'"$float"'
 _FLOAT_TEXT: Final = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:e[+-][0-9]+)?").fullmatch
 
 
@@ -446,3 +447,9 @@ def comparable(value: JSON) -> JSON:
         if tag == "$literal" and type(inner) is dict:
             return {tag: {name: comparable(item) for name, item in inner.items()}}
     return {name: comparable(item) for name, item in value.items()}
+
+
+def comparable_text(value: JSON) -> bytes:
+    """The canonical text of :func:`comparable`: of the value as it stands unless a ``$float`` occurs in it."""
+    text = encode(value)
+    return encode(comparable(value)) if _FLOAT_TAG in text else text

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from msgspec import Struct
 
 from counterfoil.core import canonical
 from counterfoil.core.keyed import KeyMaterial
-from counterfoil.core.values import comparable, to_json
+from counterfoil.core.values import comparable, comparable_text, to_json
 from counterfoil.store.rows import Index
-
-FLOAT_TAG: Final = b'"$float"'
-"""Without it in their text, arguments are compared as they are."""
 
 Occurrence = tuple[str, int]
 """Path of memoised steps and number in program order, for tools whose every call is an effect of its own."""
@@ -29,9 +26,7 @@ class Identity(Struct, frozen=True):
 
 def business_identity(index: Index, key: str, arguments: Mapping[str, Any]) -> Identity:
     """One effect per tenant, however often and from whichever run it is called."""
-    text = canonical.encode(arguments)
-    if FLOAT_TAG in text:
-        text = canonical.encode(comparable(arguments))
+    text = comparable_text(arguments)
     return Identity(index("effect", key), index("arguments", text.decode("utf-8")))
 
 
@@ -40,7 +35,7 @@ def content_key(tool: str, arguments: Mapping[str, Any]) -> str:
 
     A plain digest, so it stands only where the arguments do, and at the provider who gets both (FORMAT 8).
     """
-    text = canonical.encode(comparable(to_json(dict(arguments), "arguments")))
+    text = comparable_text(to_json(dict(arguments), "arguments"))
     return f"{tool}:{hashlib.sha256(text).hexdigest()}"
 
 

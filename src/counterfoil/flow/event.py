@@ -79,7 +79,10 @@ class Event:
     @property
     def type(self) -> str:
         """The event type, such as ``effect.intended``."""
-        return self.header.event_type
+        kind: str = self.header.raw[
+            "event_type"
+        ]  # as the attribute has it, in half the time: folds ask for each
+        return kind
 
     @property
     def data(self) -> Mapping[str, Any]:

@@ -27,10 +27,10 @@ def interpreted(
     passing over an event is a property that its producer gave it, never a guess of an older reader.
     """
     for event in events:
-        version = event.header.event_schema_version
-        if version < upcasts.newest(event.type):
+        kind, version = event.type, event.header.event_schema_version
+        if version < upcasts.newest(kind):
             yield _upcast(event, version, upcasts)
-        elif registry.known(event.type, version):
+        elif registry.known(kind, version):
             yield event
         elif not event.header.ignorable:
             raise UnknownEventType(

@@ -10,9 +10,8 @@ from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from typing import Any, Final
 
-from counterfoil.core import canonical
 from counterfoil.core.turn import clean_summary
-from counterfoil.core.values import comparable, to_json
+from counterfoil.core.values import comparable_text, to_json
 
 RESULT_DIGITS: Final = 12
 """Hexadecimal digits of a result's digest: tool results contribute no more than that (seed 000)."""
@@ -40,7 +39,7 @@ def payload_hash(payload: Any) -> str | None:
             # A plain copy: a class of its own may have other ideas of its characters.
             encoded = clean_summary(str.__str__(payload)).encode("utf-8")
         else:
-            encoded = canonical.encode(comparable(to_json(payload, "payload")))
+            encoded = comparable_text(to_json(payload, "payload"))
     except Exception:  # noqa: BLE001 - a value that raises when it is looked at has no form either
         return None
     return hashlib.sha256(encoded).hexdigest()

@@ -10,9 +10,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from counterfoil.core import canonical
 from counterfoil.core.event import Draft
-from counterfoil.core.values import comparable, from_json, to_json
+from counterfoil.core.values import comparable_text, from_json, to_json
 from counterfoil.errors import InputError, InvalidForm
 from counterfoil.flow.context import RunScope, inside_step
 from counterfoil.flow.event import Event
@@ -57,7 +56,7 @@ def step_flow(
     check_callable("fn", fn)
     scope.check()
     given = to_json({"args": list(args), "kwargs": dict(kwargs)}, "arguments")
-    identity = identify(scope, "code", name, canonical.encode(comparable(given)))
+    identity = identify(scope, "code", name, comparable_text(given))
     book = scope.part(Record)
     if (found := book.take(identity)) is not None:
         return _recorded(found)

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from counterfoil.core import canonical
 from counterfoil.core.ids import derived_id
-from counterfoil.core.values import comparable
+from counterfoil.core.values import comparable_text
 from counterfoil.errors import (
     AdmissionRejected,
     ConflictError,
@@ -111,7 +111,7 @@ def _repeated(row: Row, spec: RunSpec, plan: Plan, due_ms: int) -> Flow[Schedule
 
 
 def _same_message(content: Mapping[str, Any], spec: RunSpec) -> bool:
-    return canonical.encode(comparable(content.get("payload"))) == canonical.encode(comparable(spec.message))
+    return comparable_text(content.get("payload")) == comparable_text(spec.message)
 
 
 def schedule_row(schedule_id: str) -> Flow[Row | None]:
