@@ -64,6 +64,17 @@ def test_a_request_is_shown_with_what_it_is_made_of(shell):
     assert '"model": "small-1"' in shell("show", "--request", step, "--full").out
 
 
+@pytest.mark.parametrize(
+    "said", ["half \ud800", {"role": "user", "content": ["\udfff", HOSTILE]}, {"\ud800": "\x9b"}]
+)
+def test_half_a_surrogate_pair_in_a_message_is_shown(shell, said):
+    asked(shell, said if isinstance(said, dict) else {"role": "user", "content": said})
+    for one in shell("show", "case", "--requests", "--json").lines:
+        for how in ((), ("--full",), ("--json",)):
+            shown = shell("show", "--request", one["step_id"], *how)
+            assert shown.code == 0, shown.err
+
+
 def test_a_request_for_programs_has_its_bytes_and_its_segments(shell):
     first, _ = asked(shell)
     one = shell("show", "case", "--requests", "--json").lines[0]

@@ -111,6 +111,20 @@ def _source(given: Any) -> Source:
     )
 
 
+class Kept:
+    """The artifacts that this run kept in earlier entries (``scope.part(Kept)``)."""
+
+    def __init__(self, scope: RunScope) -> None:
+        self._scope = scope
+
+    def recorded(self, kind: str, event_id: str) -> Flow[Event | None]:  # noqa: ARG002 - told to whoever notes calls
+        """The ``artifact.stored`` of this call, or None: it is to be made."""
+        if not self._scope.history and self._scope.terminal is None:
+            return None
+        found: list[Event] = yield Read(EventsById(self._scope.stream_id, (event_id,)))
+        return found[0] if found else None
+
+
 def keep_flow(scope: RunScope, asked: Wanted) -> Flow[Artifact]:
     """Store bytes, then record ``artifact.stored``; the same call of a resumed run reads and stores nothing.
 
@@ -119,10 +133,8 @@ def keep_flow(scope: RunScope, asked: Wanted) -> Flow[Artifact]:
     """
     scope.check()
     digest, occurrence, event_id = _identity(scope, asked)
-    if scope.history or scope.terminal is not None:
-        found: list[Event] = yield Read(EventsById(scope.stream_id, (event_id,)))
-        if found:
-            return handle_of_event(scope.ports, found[0])
+    if (found := (yield from scope.part(Kept).recorded(asked.kind, event_id))) is not None:
+        return handle_of_event(scope.ports, found)
     scope.frontier(f"the artifact {asked.kind}")
     with scope.in_flight(event_id):
         try:

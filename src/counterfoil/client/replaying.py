@@ -8,7 +8,7 @@ from counterfoil.flow.drive import drive
 from counterfoil.flow.event import Event
 from counterfoil.flow.requests import Events, Flow, Read
 from counterfoil.journal.fold import json_hash
-from counterfoil.replay.asked import ASKED_TYPES, asked_of
+from counterfoil.replay.asked import asked_of
 from counterfoil.replay.recorded import NoChildren, ReplayRun, RunReplay, Way, check_no_loop, replay_run
 from counterfoil.runtime.agents import find_agent
 from counterfoil.runtime.block import RunHost
@@ -52,7 +52,8 @@ class Replaying(Handle):
         return replay_run(ReplayRun(host, spec), agent, self._recorded(str(row["stream_id"]), run_id))
 
     def _recorded(self, stream_id: str, run_id: str) -> Way:
-        query = Events(stream_id, types=ASKED_TYPES, run_id=run_id)
+        # Of all types: those of the application are its own.
+        query = Events(stream_id, run_id=run_id, lightly=True)
         events = drive(_read(query), self.ports)
         ends = [event for event in events if event.type == "run.finished"]
         # Raises where it cannot be had: an answer that is not at hand is not a different one.

@@ -9,23 +9,22 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
+from counterfoil.artifacts.events import STORED
+from counterfoil.artifacts.keep import Kept
+from counterfoil.core.catalogue import EVENT_TYPES
 from counterfoil.effects.compensation import Compensating
+from counterfoil.effects.past import DECIDING
 from counterfoil.flow.context import RunScope, step_path
 from counterfoil.flow.event import Event
 from counterfoil.flow.lanes import in_main_lane
+from counterfoil.flow.requests import Flow
 from counterfoil.journal.fold import json_hash
+from counterfoil.runtime.checking import CHECKED
+from counterfoil.runtime.facts import Facts
 from counterfoil.runtime.resume import NOTED_TYPES, Identity, Record
 
 if TYPE_CHECKING:
     from counterfoil.effects.tool import Tool
-
-ASKED_TYPES: Final = NOTED_TYPES | {
-    "step.started",
-    "step.finished",
-    "decision.proposed",
-    "effect.intended",
-    "run.finished",
-}
 
 _NOTED_KINDS: Final[Mapping[str, str]] = {
     "admission.absorbed": "absorb",
@@ -45,7 +44,8 @@ _NOTED_KINDS: Final[Mapping[str, str]] = {
 class Asked:
     """One thing that a run asked for: a ``tool`` with its arguments, a ``model`` with its request, ``code``, or a note.
 
-    A note (``state``, ``compaction``, ``draft``, …) is known by its digest alone, the id of its event, and is only shown by name.
+    A note (``state``, ``compaction``, ``draft``, …) is known by its digest alone, the id of its event, and is only shown by
+    name. So is a ``fact`` of the application, and an ``artifact``.
     """
 
     kind: str
@@ -63,6 +63,10 @@ class Noted:
         record: Record = _NotingRecord(scope, self)
         calls: Compensating = _NotingCalls(scope, self)
         scope.seat(Record, record)
+        facts: Facts = _NotingFacts(scope, self)
+        kept: Kept = _NotingKept(scope, self)
+        scope.seat(Facts, facts)
+        scope.seat(Kept, kept)
         scope.seat(Compensating, calls)
 
     def note(self, asked: Asked) -> None:
@@ -91,6 +95,30 @@ class _NotingRecord(Record):
         super().live(identity)
 
 
+class _NotingFacts(Facts):
+    """Every fact is looked for before it is recorded."""
+
+    def __init__(self, scope: RunScope, noted: Noted) -> None:
+        super().__init__(scope)
+        self._noted = noted
+
+    def recorded(self, scope: RunScope, event_type: str, event_id: str) -> Flow[bool]:
+        self._noted.note(Asked("fact", event_type, event_id))
+        return super().recorded(scope, event_type, event_id)
+
+
+class _NotingKept(Kept):
+    """Every artifact is looked for before its bytes are read."""
+
+    def __init__(self, scope: RunScope, noted: Noted) -> None:
+        super().__init__(scope)
+        self._noted = noted
+
+    def recorded(self, kind: str, event_id: str) -> Flow[Event | None]:
+        self._noted.note(Asked("artifact", kind, event_id))
+        return super().recorded(kind, event_id)
+
+
 def _of(identity: Identity) -> Asked:
     if identity.kind in _NOTED_KINDS.values():
         return Asked(identity.kind, "", identity.memo, identity.name)
@@ -112,7 +140,10 @@ class _NotingCalls(Compensating):
 
 
 class Recorded(Struct, frozen=True):
-    """What a record says was asked for, in order; ``perhaps`` stood in a step, or beside one of a sibling."""
+    """What a record says was asked for, in order; of these, ``perhaps`` was asked for by something that was under way.
+
+    That is a step beside which the call stood, and for facts and artifacts also a tool or a model.
+    """
 
     asked: list[Asked]
     perhaps: Counter[Asked]
@@ -125,7 +156,9 @@ def asked_of(record: Iterable[Event]) -> Recorded:
     found = Recorded([], Counter())
     effects: set[str] = set()
     inside_until = beside_until = 0
+    under_way = _UnderWay()
     for event in events:
+        under_way.goes_on(event)
         if event.sequence < inside_until:
             continue
         if event.type == "step.started":
@@ -144,11 +177,50 @@ def asked_of(record: Iterable[Event]) -> Recorded:
         ):
             effects.add(event.data["effect_id"])
             call = Asked("tool", event.data["tool"], json_hash(_content(event).get("arguments")) or "")
+            found.asked.append(call)
             if event.sequence < beside_until:
                 found.perhaps[call] += 1
-            else:
-                found.asked.append(call)
+        elif (fact := _fact(event)) is not None:
+            found.asked.append(fact)
+            if under_way.anything:
+                found.perhaps[fact] += 1
     return found
+
+
+class _UnderWay:
+    """Steps and calls of tools that have begun and not ended, going through a record.
+
+    Code inside of them may keep and record too, and no replay calls it.
+    """
+
+    def __init__(self) -> None:
+        self._steps: set[str | None] = set()
+        self._effects: set[str] = set()
+
+    @property
+    def anything(self) -> bool:
+        """Whether something is under way."""
+        return bool(self._steps or self._effects)
+
+    def goes_on(self, event: Event) -> None:
+        """The next event of the record."""
+        if event.type == "step.started":
+            self._steps.add(event.header.step_id)
+        elif event.type == "step.finished":
+            self._steps.discard(event.header.step_id)
+        elif event.type == "effect.intended":
+            self._effects.add(event.data["effect_id"])
+        elif event.type in DECIDING:
+            self._effects.discard(event.data["effect_id"])
+
+
+def _fact(event: Event) -> Asked | None:
+    """A fact of the application or an artifact of the run; None for what is no such thing."""
+    if event.type == STORED:
+        return Asked("artifact", event.header.artifact_refs[0]["kind"], event.event_id)
+    if event.type == CHECKED or event.type not in EVENT_TYPES:
+        return Asked("fact", event.type, event.event_id)
+    return None
 
 
 def _unit(begun: Event, end: Event) -> Asked:

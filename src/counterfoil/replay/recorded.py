@@ -84,7 +84,7 @@ class RunReplay(Struct, frozen=True):
 class Way(Struct, frozen=True):
     """The way of one of the two: what was asked for in order, and the end with the digest of the answer.
 
-    ``perhaps`` was asked for while steps ran side by side: by the code, or inside one of them.
+    ``perhaps`` was asked for while something else was under way: by the code, or by that.
     """
 
     asked: Sequence[Asked]
@@ -180,9 +180,15 @@ def replay_run(run: ReplayRun, agent: Agent, recorded: Way) -> RunReplay:
 
 
 def _with_siblings(recorded: Way, asked: Sequence[Asked]) -> Way:
-    """Of the calls that perhaps stood in a step, those that the code asks for by itself did not."""
-    missing = Counter(asked) - Counter(recorded.asked)
-    return replace(recorded, asked=[*recorded.asked, *(missing & recorded.perhaps).elements()])
+    """Of what was perhaps asked for inside of something else, what the code asks for by itself was not."""
+    inside = (Counter(recorded.asked) - Counter(asked)) & recorded.perhaps
+    kept: list[Asked] = []
+    for one in reversed(recorded.asked):
+        if inside[one]:
+            inside[one] -= 1
+        else:
+            kept.append(one)
+    return replace(recorded, asked=kept[::-1])
 
 
 def _through(run: ReplayRun, agent: Agent) -> None:

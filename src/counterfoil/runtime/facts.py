@@ -33,7 +33,11 @@ class Facts:
         self._fresh = not scope.history
         self._ids: dict[str, set[str]] = {}
 
-    def of_type(self, scope: RunScope, event_type: str) -> Flow[set[str]]:
+    def recorded(self, scope: RunScope, event_type: str, event_id: str) -> Flow[bool]:
+        """Whether an earlier entry recorded this one."""
+        return event_id in (yield from self._of_type(scope, event_type))
+
+    def _of_type(self, scope: RunScope, event_type: str) -> Flow[set[str]]:
         """The ids of this type; read once."""
         if self._fresh:
             return set()
@@ -74,8 +78,7 @@ def record_flow(
     scope.check()
     public, content = _split(registry, event_type, version, data)
     digest, occurrence, event_id = _identity(scope, event_type, version, data, _checked(changes))
-    known = yield from scope.part(Facts).of_type(scope, event_type)
-    if event_id in known:
+    if (yield from scope.part(Facts).recorded(scope, event_type, event_id)):
         return
     scope.frontier(f"another {event_type}")
     spec = registry.spec(event_type, version)

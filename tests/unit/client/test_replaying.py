@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 import counterfoil
+from counterfoil.artifacts import keep
 from counterfoil.effects.registry import own_tools
 from counterfoil.errors import (
     AgentNotFound,
@@ -96,7 +97,7 @@ def test_a_run_under_a_policy_is_replayed_with_its_rulings(amount):
     run_id = shop.run(amount)
     shop.ledger.policy = policy(revision="another")
     done = shop.replay(run_id)
-    assert (done.same, done.asked) == (True, 2)
+    assert (done.same, done.asked) == (True, 3)
 
 
 @pytest.mark.parametrize("answer", ["approve", "deny"])
@@ -169,6 +170,7 @@ def test_a_difference_is_raised_with_both_sides_on_request():
 
     def other(run):
         run.ask(shop.model, str(run.message), name="acme-1")
+        run.guard("tone", "pass")
         run.finish(shop.refund("o-2", 15))
 
     shop.code = other
@@ -177,6 +179,94 @@ def test_a_difference_is_raised_with_both_sides_on_request():
     assert raised.value.recorded["name"] == raised.value.replayed["name"] == "shop.refund"
     assert raised.value.recorded["digest"] != raised.value.replayed["digest"]
     assert "o-2" not in str(raised.value)
+
+
+def noting(shop, *notes):
+    """Code that asks a model, notes these things in this order, and asks it again."""
+
+    def code(run):
+        run.ask(shop.model, "begin", name="acme-1")
+        for note in notes:
+            note(run)
+        run.ask(shop.model, "end", name="acme-1")
+
+    return code
+
+
+def paid(run):
+    run.record("shop.paid", {"of": "o-1"}, ignorable=True)
+
+
+def scanned(run):
+    run.artifact(b"a scan", kind="scan")
+
+
+def checked(run):
+    run.verify("urls", ok=True)
+
+
+@pytest.mark.parametrize(
+    "notes, at, recorded, replayed",
+    [
+        ([paid, scanned], 3, ("fact", "turn.checked"), ("model", "acme-1")),
+        ([scanned, checked], 1, ("fact", "shop.paid"), ("artifact", "scan")),
+        ([paid, checked], 2, ("artifact", "scan"), ("fact", "turn.checked")),
+        ([scanned, paid, checked], 1, ("fact", "shop.paid"), ("artifact", "scan")),
+        ([paid, scanned, scanned], 3, ("fact", "turn.checked"), ("artifact", "scan")),
+        (
+            [paid, lambda run: run.artifact(b"another", kind="scan")],
+            2,
+            ("artifact", "scan"),
+            ("artifact", "scan"),
+        ),
+    ],
+    ids=["no check", "no fact", "no artifact", "another order", "one more", "other bytes"],
+)
+def test_facts_and_artifacts_are_compared_and_the_two_sides_are_those_of_the_difference(
+    notes, at, recorded, replayed
+):
+    shop = Counter()
+    run_id = shop.run(15, noting(shop, paid, scanned, checked))
+    assert shop.replay(run_id).same
+    shop.code = noting(shop, *notes)
+    done = shop.replay(run_id)
+    sides = tuple((side.kind, side.name) for side in (done.recorded, done.replayed))
+    assert (done.at, *sides) == (at, recorded, replayed)
+
+
+def test_what_steps_tools_and_models_keep_and_record_inside_of_them_is_not_asked_for_by_the_code():
+    shop = Counter()
+
+    @counterfoil.effect("shop.scan", version="1", touches=set(), doubt=counterfoil.by_review())
+    def scan(order: str):
+        return keep(order.encode())
+
+    def code(run):
+        def looking(request):
+            run.artifact(b"seen")
+            paid(run)
+            return "Look."
+
+        run.ask(looking, "begin", name="acme-1")
+        run.step("inside", lambda: paid(run))
+        scanned(run)
+        run.finish(scan("o-1").size)
+
+    run_id = shop.run(15, code)
+    assert shop.replay(run_id).same
+
+
+def test_what_the_code_records_while_it_reads_a_stream_is_compared_in_order():
+    shop = Counter()
+
+    def code(run):
+        with run.stream(lambda request: iter(["one", "two"]), "begin", name="acme-1") as stream:
+            for _ in stream:
+                paid(run)
+        scanned(run)
+
+    run_id = shop.run(15, code)
+    assert shop.replay(run_id).same
 
 
 def test_a_run_that_vanished_and_was_resumed_is_replayed_as_one():

@@ -67,7 +67,7 @@ def _segments(found: RecordedRequest) -> Iterator[Line]:
     yield Line(Span("made of", "strong"))
     for part in found.parts:
         if "raw" in part:
-            yield Line("  raw    ", plural(len(str(part["raw"]).encode()), "byte"))
+            yield Line("  raw    ", plural(_size(str(part["raw"])), "byte"))
         elif "body" in part:
             yield Line("  body   ", Span(str(part["body"])[:ADDRESS_SHOWN], "quiet"), "…")
         elif "path" in part:
@@ -103,13 +103,18 @@ def _message(number: int, message: Any, width: int) -> list[Line]:
     role = message.get("role", "") if isinstance(message, dict) else ""
     said = message.get("content", message) if isinstance(message, dict) else message
     text = said if isinstance(said, str) else " ".join(" ".join(written(said)).split())
-    size = len("".join(written(message)).encode()) if not isinstance(said, str) else len(said.encode())
+    size = _size(said if isinstance(said, str) else "".join(written(message)))
     return [
         Line(count(number)),
         Line(Span(marked(str(role)), "strong")),
         Line(count(size)),
         Line(cut(marked(" ".join(text.split())), max(8, width - 30))),
     ]
+
+
+def _size(text: str) -> int:
+    """Bytes of a text. Half a surrogate pair has no UTF-8, and may stand in a message all the same."""
+    return len(text.encode(errors="surrogatepass"))
 
 
 def requests_lines(found: Sequence[RecordedRequest], width: int) -> list[Line]:
