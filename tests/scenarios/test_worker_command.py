@@ -51,6 +51,8 @@ def check(to: str):
 
 @counterfoil.agent("mailer")
 def mailer(run):
+    if "exit" in run.message:
+        raise SystemExit(3)
     if "check" in run.message:
         run.finish(check(run.message))
     else:
@@ -101,6 +103,18 @@ def test_it_tells_people_what_it_works_with_and_what_happened(shell):
     assert "ended: success" in printed.out
     assert "waits again" in printed.out
     assert "its worker was gone" in printed.out
+
+
+def test_an_agent_that_exits_ends_its_run_and_the_others_go_on(shell):
+    left_behind(shell, "exit", "a@example.com")
+    program = [*PROGRAM, "--ledger", str(shell.place), "worker", "--once", "--json"]
+    done = subprocess.run(
+        program, cwd=shell.directory, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    ended = [json.loads(line)["run"] for line in done.stdout.splitlines()]
+    assert {row["terminal"] for row in ended} == {"shutdown", "success"}
+    assert sent(shell) == ["mail:a@example.com"]
 
 
 def test_it_goes_on_after_a_review_was_settled(shell):

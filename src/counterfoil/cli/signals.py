@@ -11,6 +11,7 @@ from types import FrameType
 from typing import Any, Final
 
 from counterfoil.cli.exits import Exit
+from counterfoil.runtime.shutdown import WATCH
 
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
@@ -45,8 +46,10 @@ def told_to_stop(stop: Callable[[], None]) -> Iterator[Told]:
         stop()
 
     before: dict[int, Any] = {number: signal.signal(number, on_signal) for number in SIGNALS}
+    WATCH.told = True
     try:
         yield told
     finally:
+        WATCH.told = False
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -37,6 +37,7 @@ from counterfoil.runtime.events import about
 from counterfoil.runtime.model import Model
 from counterfoil.runtime.rehearsals import REHEARSALS, rehearsed_by
 from counterfoil.runtime.rows import ADMISSIONS, RUNS
+from counterfoil.runtime.shutdown import WATCH
 from counterfoil.runtime.slots.reading import event_of, name_in, slots_at
 from counterfoil.runtime.spec import RunSpec, make_spec
 from counterfoil.runtime.state import FINISHED
@@ -222,6 +223,10 @@ def _through(run: RehearsalRun, agent: Agent, seeds: list[tuple[str, Any]]) -> s
         return None
     except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - the agent's own; it is the rehearsal's end
         return type(error).__name__
+    except SystemExit as left:
+        if WATCH.may_have_left():
+            raise
+        return type(left).__name__
     return None
 
 

@@ -23,6 +23,7 @@ from counterfoil.runtime.recover import policy_of
 from counterfoil.runtime.rows import RUNS
 from counterfoil.runtime.run import Run
 from counterfoil.runtime.schedules.timer import RowTimer
+from counterfoil.runtime.shutdown import WATCH
 from counterfoil.runtime.spec import check_seconds, make_spec
 from counterfoil.runtime.worker import Entry, Happening, Started, Worker
 
@@ -168,6 +169,11 @@ def _worked(run: Run, agent: Agent) -> _How:
         return _How("busy", why=str(lost))
     except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - the run's own affair; it is recorded, and the next run has its turn
         return _left(run, error)
+    except SystemExit as left:
+        # The agent's own affair too, unless it is this process that is told to go.
+        if WATCH.may_have_left():
+            raise
+        return _left(run, left)
     return _How("ended", run.terminal)
 
 

@@ -34,6 +34,7 @@ from counterfoil.replay.turn import same_behaviour
 from counterfoil.runtime.agents import Agent
 from counterfoil.runtime.leave import terminal_of
 from counterfoil.runtime.run import Run
+from counterfoil.runtime.shutdown import WATCH
 
 BEYOND: Final = "beyond the record"
 
@@ -168,6 +169,10 @@ def replay_run(run: ReplayRun, agent: Agent, recorded: Way) -> RunReplay:
         raise
     except (Exception, asyncio.CancelledError, RunCancelled) as error:  # noqa: BLE001 - the code's own, compared with the recorded end
         terminal = terminal_of(error)
+    except SystemExit as left:
+        if WATCH.may_have_left():
+            raise
+        terminal = terminal_of(left)
     recorded = _with_siblings(recorded, run.noted.asked)
     asked = once(run.noted.asked, Counter(recorded.asked))
     replayed = Way(asked, terminal, json_hash(output))

@@ -30,6 +30,8 @@ class ShutdownWatch:
         self._tasks: dict[asyncio.Task[Any], asyncio.AbstractEventLoop] = {}
         self._installed = False
         self.received: bool = False
+        self.told: bool = False
+        """Signals tell the program what to do and raise nothing; who sets such handlers says so."""
 
     def begin(self, task: asyncio.Task[Any] | None) -> bool:
         """A run begins in this thread; returns whether it is watched (to be told :meth:`end`)."""
@@ -62,6 +64,16 @@ class ShutdownWatch:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
         if pass_on:
             os.kill(os.getpid(), signal.SIGTERM)
+
+    def may_have_left(self) -> bool:
+        """Whether a ``SystemExit`` of code in this thread may come of a signal: then the process is to go.
+
+        Handlers run in the main thread alone. There one that the program set may have raised it, unless it is known to
+        raise nothing; otherwise the code has left by itself.
+        """
+        if self.told or threading.current_thread() is not threading.main_thread():
+            return False
+        return self.received or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
 
     def inherited(self) -> None:
         """In the child of a fork: the runs and their tasks are the parent's; the signal ends this process as it would."""

@@ -111,6 +111,26 @@ def test_a_program_with_a_handler_of_its_own_decides_itself(run_script):
     assert facts(ledger, "c", "run.finished")[0]["terminal"] == "success"
 
 
+@pytest.mark.parametrize("handler", ["lambda number, frame: sys.exit(7)", "signal.SIG_DFL"])
+def test_a_worker_whose_program_is_told_to_go_leaves_in_the_middle_of_a_run(run_script, handler):
+    done, ledger = run_script(
+        f"""
+        import sys
+        from datetime import UTC, datetime
+
+        @counterfoil.agent("a")
+        def agent(run):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+        signal.signal(signal.SIGTERM, {handler})
+        ledger.schedule("a", conversation="c", at=datetime.now(UTC))
+        ledger.worker().work()
+        """,
+    )
+    assert done.returncode == (7 if "exit" in handler else 143), done.stderr
+    assert facts(ledger, "c", "run.finished")[0]["terminal"] == "shutdown"
+
+
 def test_the_signal_is_as_it_was_when_no_run_is_open(run_script):
     done, _ = run_script(
         """

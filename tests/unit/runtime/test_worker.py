@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -428,3 +430,58 @@ def test_an_agent_is_registered_once_and_stays_a_function():
 def test_what_is_no_agent_is_refused(name, fn):
     with pytest.raises(InvalidForm):
         counterfoil.agent(name)(fn)
+
+
+# ---- agents that leave with sys.exit ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_an_agent_that_exits_ends_its_own_run_and_the_worker_goes_on(ledger, asynchronous):
+    def leaver(run):
+        sys.exit(3)
+
+    async def aleaver(run):
+        sys.exit(3)
+
+    counterfoil.agent("leaver")(aleaver if asynchronous else leaver)
+    counterfoil.agent("stayer")(lambda run: run.finish("done"))
+    for agent in ("leaver", "stayer"):
+        ledger.schedule(agent, conversation=agent, at=datetime.now(UTC) - timedelta(days=3000))
+    assert sorted(told(ledger)) == ["ended", "ended", "fired", "fired"]
+    assert {row["agent"]: row["terminal"] for row in ledger.runs()} == {
+        "leaver": "shutdown",
+        "stayer": "success",
+    }
+
+
+def test_a_run_that_ended_by_an_exit_is_replayed_and_rehearsed(ledger):
+    leaves = []
+
+    def leaver(run):
+        run.step("look", lambda: 1)
+        if leaves:
+            sys.exit(3)
+
+    agent = counterfoil.agent("leaver")(leaver)
+    leaves.append("always")
+    with (
+        pytest.raises(SystemExit),
+        ledger.run("leaver", conversation="case", message="m") as run,
+    ):
+        agent(run)
+    assert ledger.replay(run.id).same
+    assert ledger.rehearse(run.id).terminal == "shutdown"
+
+
+def test_code_that_exits_where_the_record_goes_on_is_a_difference(ledger):
+    def leaver(run):
+        run.step("look", lambda: 1)
+        if run.done:
+            sys.exit(3)
+        run.finish("done")
+
+    agent = counterfoil.agent("leaver")(leaver)
+    with ledger.run("leaver", conversation="case", message="m") as run:
+        agent(run)
+    done = ledger.replay(run.id)
+    assert (done.recorded.name, done.replayed.name) == ("success", "shutdown")
