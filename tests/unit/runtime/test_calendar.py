@@ -143,3 +143,12 @@ def test_a_minute_of_a_busy_expression_costs_no_day():
     for _ in range(3_000):
         due = calendar.after(due)
     assert due == ms("2026-12-01T00:00:00+00:00") + timedelta(minutes=3_000) // timedelta(milliseconds=1)
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Pacific/Kiritimati", "Pacific/Pago_Pago"])
+@pytest.mark.parametrize("day", [(9999, 12, 15), (9999, 12, 31), (1, 1, 15), (1, 1, 1)])
+def test_where_the_years_end_nothing_more_is_due(zone, day):
+    calendar = parse("0 0 1 7 *", zone)
+    near = int(datetime(*day, tzinfo=UTC).timestamp() * 1000)
+    after, until = calendar.after(near), calendar.until(near)
+    assert (after is None, until is None) == (day[0] == 9999, day[0] == 1)

@@ -26,6 +26,10 @@ YEARS_MAX: Final = 12
 
 EXPRESSION_CHARACTERS_MAX: Final = 200
 
+_FIRST_DAY: Final = date.min.toordinal() + 2
+_LAST_DAY: Final = date.max.toordinal() - 2
+"""A day further out may lie outside of all years in another zone."""
+
 _MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _WEEKDAYS: Final = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _FIELDS: Final = (
@@ -53,19 +57,16 @@ class Calendar(Struct, frozen=True):
 
     def after(self, instant_ms: int) -> int | None:
         """The first due instant after this one, in milliseconds; None when there is none in many years."""
-        began = _local_date(self.zone, instant_ms) - _DAY
-        for step in range(YEARS_MAX * 366):
-            due = next((ms for ms in _instants_on(self, began + step * _DAY) if ms > instant_ms), None)
+        for day in _days(_local_date(self.zone, instant_ms), -_DAY, _DAY):
+            due = next((ms for ms in _instants_on(self, day) if ms > instant_ms), None)
             if due is not None:
                 return due
         return None
 
     def until(self, instant_ms: int) -> int | None:
         """The last due instant up to this one, in milliseconds."""
-        began = _local_date(self.zone, instant_ms) + _DAY
-        for step in range(YEARS_MAX * 366):
-            day = _instants_on(self, began - step * _DAY)
-            due = next((ms for ms in reversed(day) if ms <= instant_ms), None)
+        for day in _days(_local_date(self.zone, instant_ms), _DAY, -_DAY):
+            due = next((ms for ms in reversed(_instants_on(self, day)) if ms <= instant_ms), None)
             if due is not None:
                 return due
         return None
@@ -76,6 +77,14 @@ class Calendar(Struct, frozen=True):
             return False
         of_month, of_week = day.day in self.days, day.isoweekday() % 7 in self.weekdays
         return (of_month or of_week) if self.either_day else (of_month and of_week)
+
+
+def _days(near: date, first: timedelta, step: timedelta) -> Iterator[date]:
+    """The days to look along, as far as a calendar has days in every zone."""
+    begin = near.toordinal() + first.days
+    for number in range(begin, begin + YEARS_MAX * 366 * step.days, step.days):
+        if _FIRST_DAY <= number <= _LAST_DAY:
+            yield date.fromordinal(number)
 
 
 @lru_cache(maxsize=64)
@@ -184,7 +193,10 @@ def _refused(why: str) -> InvalidForm:
 
 
 def _local_date(zone: str, instant_ms: int) -> date:
-    return datetime.fromtimestamp(instant_ms / 1000, zone_of(zone)).date()
+    try:
+        return datetime.fromtimestamp(instant_ms / 1000, zone_of(zone)).date()
+    except OverflowError:  # in this zone it is the year before the first, or after the last
+        return date.min if instant_ms < 0 else date.max
 
 
 def _instants_of(local: datetime, zone: tzinfo, *, every: bool) -> Iterator[int]:
