@@ -99,3 +99,15 @@ def test_a_long_message_is_wrapped_and_whole():
 
 def test_the_codes_of_the_command_library_never_show():
     assert click.UsageError.exit_code not in {int(code) for code in (Exit.USAGE, Exit.BAD_INPUT)}
+
+
+def test_a_message_with_a_name_of_any_length_keeps_its_beginning_and_its_end():
+    name = "n" * 100_000
+    failure = failure_of(
+        errors.StreamNotFound(f"there is no conversation {name} in ledger-1", hint=f"not {name}!")
+    )
+    text = "\n".join(line.text for line in failure_lines(failure, 100))
+    assert len(text) < 6_000
+    assert "there is no conversation" in text
+    assert text.replace("\n", "").count("characters …") == 2
+    assert "in ledger-1" in text
