@@ -20,6 +20,7 @@ from counterfoil.errors import (
     CounterfoilError,
     InvalidForm,
     LedgerMoved,
+    StoreBusy,
 )
 from tests.archives import converse, verified
 from tests.command import Shell
@@ -232,6 +233,69 @@ def test_killed_for_good_it_is_run_again_and_loses_nothing(origin, tmp_path):
     with counterfoil.open(place) as copy:
         assert contents(copy) == before
         assert (verified(copy).exit_code, copy.read_only) == (0, False)
+
+
+class Killed(BaseException):
+    """Stands for the end of the process."""
+
+
+def begun(origin, place, monkeypatch):
+    """A copy that was killed before its source was retired."""
+
+    def dying(self):
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(copying._Copy, "_verify", dying)
+        with pytest.raises(Killed):
+            copy_ledger(origin, place)
+
+
+def test_a_copy_that_was_begun_never_opens_once_the_source_went_elsewhere(origin, tmp_path, monkeypatch):
+    begun(origin, tmp_path / "first", monkeypatch)
+    copy_ledger(origin, tmp_path / "second")
+    with pytest.raises(LedgerMoved, match="second") as refused:
+        copy_ledger(origin, tmp_path / "first")
+    assert "remove it" in refused.value.hint
+    assert type(refusal_of(tmp_path / "first")) is CopyUnfinished
+    assert refusal_of(tmp_path / "second") is None
+
+
+def test_a_copy_goes_on_under_another_name_of_its_place(origin, tmp_path, monkeypatch):
+    def dying(self):
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(copying._Copy, "_finish", dying)
+        with pytest.raises(Killed):
+            copy_ledger(origin, tmp_path / "copy")
+    (tmp_path / "copy").rename(tmp_path / "renamed")
+    assert copy_ledger(origin, tmp_path / "renamed").resumed
+    assert refusal_of(tmp_path / "renamed") is None
+
+
+@pytest.mark.parametrize("second", ["copy", "other"])
+def test_of_two_copies_at_once_one_is_refused_and_touches_nothing(origin, tmp_path, monkeypatch, second):
+    verify, refused = copying._Copy._verify, []
+
+    def meanwhile(self):
+        with pytest.raises(StoreBusy, match="another copy is at work") as busy:
+            copy_ledger(origin, tmp_path / second)
+        refused.append(busy)
+        verify(self)
+
+    monkeypatch.setattr(copying._Copy, "_verify", meanwhile)
+    copy_ledger(origin, tmp_path / "copy")
+    assert len(refused) == 1
+    assert refusal_of(tmp_path / "copy") is None
+    assert not (tmp_path / "other").exists()
+
+
+def test_of_a_retired_source_nothing_is_begun(origin, tmp_path):
+    copy_ledger(origin, tmp_path / "copy")
+    with pytest.raises(LedgerMoved):
+        copy_ledger(origin, tmp_path / "other")
+    assert not (tmp_path / "other").exists()
 
 
 def refusal_of(place):

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import fcntl
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from counterfoil.abc import ArtifactStore, Clock, Ids, KeyProvider, KeyStore
+from counterfoil.abc import ArtifactStore, Clock, Ids, KeyProvider
 from counterfoil.archive.copying import Copied, copy_companions, copy_streams, differing, streams_of
 from counterfoil.artifacts.rows import ARTIFACTS
 from counterfoil.client import rebuilding
 from counterfoil.client.assembling import keys_and_ports
 from counterfoil.client.clock import SystemClock
+from counterfoil.client.copying_keys import copy_keys
 from counterfoil.client.features import TABLES
 from counterfoil.client.ids import UlidIds
 from counterfoil.client.place import MEMORY, Parts, open_parts, place_of
@@ -27,10 +31,12 @@ from counterfoil.errors import (
     ConfigInvalid,
     InvalidForm,
     KeyStoreMissing,
+    LedgerLost,
     LedgerMoved,
+    LedgerNotFound,
+    StoreBusy,
 )
 from counterfoil.flow.requests import UnitDraft
-from counterfoil.keys.file_provider import FileKeyProvider
 from counterfoil.store.contract import Store
 from counterfoil.store.unit import Refusal, StoredStream
 
@@ -82,23 +88,54 @@ def copy_ledger(
     The copy is verified before the source is retired. Run again when it has ended it verifies the copy once more, checks
     that it holds everything that the source does, and changes nothing. ``artifacts`` says where the copy's artifacts lie where the place
     does not. Raises ``InvalidForm`` for a target that holds something else, ``ChainBroken`` where the source is damaged,
-    ``KeyStoreMissing`` without its keys.
+    ``KeyStoreMissing`` without its keys, ``LedgerMoved`` where the source goes on at another place, ``StoreBusy`` while
+    another copy is at work on either.
     """
     clock, ids = clock or SystemClock(), ids or UlidIds()
-    from_parts = _opened(source, keys, clock, ids, source_artifacts, create=False)
+    with ExitStack() as stack:
+        begun = _opened(source, keys, clock, ids, source_artifacts, create=False)
+        stack.callback(_close, begun)
+        stack.enter_context(_alone(begun.place))
+        # A source is retired only when its copy is there: of a retired one nothing is begun.
+        moved = begun.store.standing() == "moved"
+        same = SameLedger(ids, begun.store.ledger_id)
+        try:
+            into = _opened(target, target_keys, clock, same, artifacts, create=not moved)
+        except (LedgerNotFound, LedgerLost):
+            if moved:
+                raise _moved(begun.place) from None
+            raise
+        stack.callback(_close, into)
+        if os.path.realpath(into.place) != os.path.realpath(begun.place):
+            stack.enter_context(_alone(into.place))
+        return _Copy(begun, into, clock, ids, progress or (lambda *_: None)).run()
+
+
+def _moved(place: str) -> LedgerMoved:
+    return LedgerMoved(
+        f"{place} was copied already, and goes on there", hint="copy it from where it went", place=place
+    )
+
+
+@contextmanager
+def _alone(place: str) -> Iterator[None]:
+    """Be the only copy at work on a directory, for as long as the process lives. A server's schema is not locked.
+
+    Of two on one target the later would take keys away that the copy has minted since the earlier one opened it.
+    """
+    if "://" in place:
+        yield
+        return
+    held = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        into = _opened(
-            target, target_keys, clock, SameLedger(ids, from_parts.store.ledger_id), artifacts, create=True
-        )
-    except BaseException:
-        _close(from_parts)
-        raise
-    work = _Copy(from_parts, into, clock, ids, progress or (lambda *_: None))
-    try:
-        return work.run()
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError as error:
+        raise StoreBusy(
+            f"another copy is at work on {place}", hint="wait until it has ended", path=place
+        ) from error
     finally:
-        _close(into)
-        _close(from_parts)
+        os.close(held)
 
 
 class SameLedger:
@@ -169,6 +206,7 @@ class _Copy:
         if source.standing() != "moved":
             self._verify()
             self._retire()
+        self._demand_chosen()
         copied = copy_streams(source, target, last=self._last, progress=self._told("copying"))
         companions = copy_companions(source, target)
         # What came while keys and artifacts were copied: nothing comes any more.
@@ -249,14 +287,12 @@ class _Copy:
                 hint="name another place, or export conversations and import them there",
                 argument="target",
             )
+        if source.standing() == "moved":
+            if standing != "copying":
+                raise _moved(self._from.place)
+            self._demand_chosen()
         if standing == "copying":
             return True
-        if source.standing() == "moved":
-            raise LedgerMoved(
-                f"{self._from.place} was copied already, and goes on there",
-                hint="copy it from where it went",
-                place=self._from.place,
-            )
         target.stand("copying")
         return False
 
@@ -277,8 +313,31 @@ class _Copy:
         (tenant, *_) = self._tenants() or ["default"]
         _, ports, mode = keys_and_ports(self._from, tenant, None, self._clock, self._ids, self._registry)
         streams = SystemStreams(ports, mode)
-        said = (MOVED, {"to_ledger": source.ledger_id}, {"where": self._to.place})
+        # A place can be renamed, and is another one seen from another directory; the key store there says which it is.
+        where = {"where": self._to.place, "key_store": self._to.key_store.store_id}
+        said = (MOVED, {"to_ledger": source.ledger_id}, where)
         source.stand("moved", ports.ready(UnitDraft((streams.entry("config", said),))))
+
+    def _demand_chosen(self) -> None:
+        """Two copies of one source may be under way; only the one that it was retired for ever opens."""
+        where = self._went()
+        if where.get("key_store", self._to.key_store.store_id) != self._to.key_store.store_id:
+            raise LedgerMoved(
+                f"{self._from.place} was copied to {where.get('where')}, and goes on there",
+                hint=f"{self._to.place} is another copy, which was never whole and never opens: remove it",
+                place=self._from.place,
+            )
+
+    def _went(self) -> Mapping[str, Any]:
+        """What the source recorded when it was retired; the first word counts, should there be two."""
+        source = self._from.store
+        for tenant in self._tenants() or ["default"]:
+            _, ports, _ = keys_and_ports(self._from, tenant, None, self._clock, self._ids, self._registry)
+            config = system_stream_id(source.ledger_id, tenant, CONFIG)
+            for event in source.read(config, 0, 1, frozenset({MOVED})) if source.stream(config) else ():
+                content: Mapping[str, Any] = ports.event(event).content
+                return content
+        return {}
 
     def _verify(self) -> None:
         from counterfoil.evidence.verify import verify
@@ -399,56 +458,3 @@ def copy_objects(
             copied += 1
             progress(copied, None)
     return copied
-
-
-# ---- keys ------------------------------------------------------------------------------------------------------------
-
-
-def copy_keys(source: Parts, target: Parts) -> int:
-    """Copy key rows and links as they are wrapped, and the key-encryption keys where both lie in files; how many rows.
-
-    Raises KeyWithheld where the target's provider has not the key-encryption keys that the source's keys lie under.
-    """
-    _copy_keks(source.provider, target.provider)
-    store, rows = target.key_store, 0
-    epochs = source.key_store.epochs()
-    if any(epochs.get(tenant) != epoch for tenant, epoch in store.epochs().items()):
-        # Rotated while it was copied: what is there lies under a key that is about to be destroyed.
-        _empty(store)
-    for tenant, epoch in epochs.items():
-        if store.epochs().get(tenant) != epoch:
-            store.replace(tenant, epoch, [], [])
-    after = ""
-    while page := source.key_store.scan(after, PAGE):
-        after = page[-1].key_id
-        for row in page:
-            if store.get(row.key_id) is None:
-                if row.kek_id:
-                    # Unwrapped once with what the target has, so that a copy is never made that opens nothing.
-                    target.provider.unwrap(row.kek_id, row.wrapped)
-                store.put([row], source.key_store.subjects_of(row.key_id))
-                rows += 1
-    _forget_gone(source.key_store, store)
-    return rows
-
-
-def _empty(store: KeyStore) -> None:
-    while page := store.scan("", PAGE):
-        store.delete([row.key_id for row in page])
-
-
-def _forget_gone(source: KeyStore, target: KeyStore) -> None:
-    """A key that was destroyed in the source while it was copied is destroyed in the copy too."""
-    after, gone = "", []
-    while page := target.scan(after, PAGE):
-        after = page[-1].key_id
-        gone += [row.key_id for row in page if source.get(row.key_id) is None]
-    target.delete(gone)
-
-
-def _copy_keks(source: KeyProvider, target: KeyProvider) -> None:
-    """Copy the files of key-encryption keys; from other providers they cannot be had, and need not be."""
-    if not isinstance(source, FileKeyProvider) or not isinstance(target, FileKeyProvider):
-        return
-    for kek_id in source.epochs():
-        target.take_in(kek_id, source.hand_out(kek_id))

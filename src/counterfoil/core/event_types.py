@@ -255,7 +255,7 @@ _ROWS: Final[tuple[tuple[str, str, str], ...]] = (
     ("turn.abandoned", "turn_id id:trn, agent name, events n", "head hash of the turn"),
     ("lever.held", _LEVER, "reason"),
     ("lever.released", _LEVER, "reason"),
-    ("ledger.moved", "to_ledger id:ldg", "where"),
+    ("ledger.moved", "to_ledger id:ldg", "where, and the identity of the key store there"),
     (
         "ledger.restored",
         "taken_at time, streams n, events n, look_back_until time",
