@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import io
 import json
+import sqlite3
 import tarfile
 import threading
+from contextlib import closing
 
 import pytest
 
 import counterfoil
+from counterfoil.adapters.sqlite import readers
+from counterfoil.client import backup
 from counterfoil.client.backup import backup_ledger
+from counterfoil.client.copying import copy_ledger
 from counterfoil.client.restoring import accept_loss, restore_backup
 from counterfoil.effects.registry import own_tools
 from counterfoil.errors import (
@@ -18,8 +23,10 @@ from counterfoil.errors import (
     ChainBroken,
     CounterfoilError,
     InvalidForm,
+    LedgerMoved,
     LossNotAccepted,
     RunWaiting,
+    StoreFull,
 )
 from tests.archives import converse, verified
 from tests.running import types_of
@@ -300,3 +307,60 @@ def test_a_backup_of_a_server_is_not_made_without_its_artifacts(request, tmp_pat
     with pytest.raises(ChainBroken, match="content_missing"):
         backup_ledger(place, tmp_path / "backup")
     assert not (tmp_path / "backup").exists()
+
+
+@pytest.mark.parametrize("name", ["a#1", "50%41", "what?mode=memory"])
+def test_a_ledger_is_backed_up_whatever_its_directory_is_called(tmp_path, name):
+    # Read as an address the second one would name this other ledger.
+    with counterfoil.open(tmp_path / "50A") as other:
+        converse(other)
+    with counterfoil.open(tmp_path / name) as ledger:
+        converse(ledger)
+        ledger_id = ledger.id
+    assert backup_ledger(tmp_path / name, tmp_path / "backup").ledger == ledger_id
+    with counterfoil.open(restored(tmp_path)) as again:
+        assert again.id == ledger_id
+
+
+def test_a_ledger_on_a_disk_that_became_read_only_is_backed_up(tmp_path, monkeypatch):
+    place = tmp_path / "ledger"
+    with counterfoil.open(place) as ledger:
+        converse(ledger)
+        ledger_id = ledger.id
+    # As on such a disk: nobody can make the file that readers of a log share.
+    (place / "ledger.db-shm").mkdir()
+    monkeypatch.setattr(readers, "writable", lambda directory: directory != place)
+    assert backup_ledger(place, tmp_path / "backup").ledger == ledger_id
+    monkeypatch.undo()
+    assert restored(tmp_path).is_dir()
+
+
+def test_a_backup_without_room_says_which_disk_is_full(tmp_path, monkeypatch):
+    place = tmp_path / "ledger"
+    with counterfoil.open(place) as ledger:
+        converse(ledger)
+
+    def filling(source, to):
+        with closing(sqlite3.connect(to)) as copy:
+            copy.execute("PRAGMA max_page_count = 2")
+            copy.execute("CREATE TABLE t AS SELECT randomblob(100000)")
+
+    monkeypatch.setattr(backup, "_copy_file", filling)
+    with pytest.raises(StoreFull, match="backup"):
+        backup_ledger(place, tmp_path / "backup")
+    assert [path.name for path in tmp_path.iterdir()] == ["ledger"]
+
+
+def test_a_ledger_that_does_not_go_on_gets_no_backup(place, tmp_path):
+    """What is restored goes on: of a retired ledger that would be a second one, verified and of no use."""
+    with counterfoil.open(place, artifacts=tmp_path / "objects") as ledger:
+        converse(ledger)
+    backup_ledger(place, tmp_path / "backup", artifacts=tmp_path / "objects")
+    again = restored(tmp_path)
+    with pytest.raises(LossNotAccepted):
+        backup_ledger(again, tmp_path / "second")
+    copy_ledger(place, tmp_path / "copy", source_artifacts=tmp_path / "objects")
+    with pytest.raises(LedgerMoved):
+        backup_ledger(place, tmp_path / "third", artifacts=tmp_path / "objects")
+    assert not (tmp_path / "second").exists()
+    assert not (tmp_path / "third").exists()

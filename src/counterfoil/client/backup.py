@@ -24,10 +24,14 @@ from msgspec.structs import asdict, replace
 
 from counterfoil.abc import Clock, Ids, KeyProvider
 from counterfoil.adapters.sqlite import DATABASE_NAME
+from counterfoil.adapters.sqlite.connect import connect
+from counterfoil.adapters.sqlite.faults import primary_code, translate
+from counterfoil.adapters.sqlite.readers import Readers
 from counterfoil.archive.copying import copy_companions, copy_streams, streams_of
 from counterfoil.archive.place import WORK, new_place, sync_directory, synced
 from counterfoil.client.clock import SystemClock
-from counterfoil.client.copying import copy_keys, copy_objects
+from counterfoil.client.copying import copy_objects
+from counterfoil.client.copying_keys import copy_keys
 from counterfoil.client.features import FEATURES, TABLES
 from counterfoil.client.ids import UlidIds
 from counterfoil.client.place import (
@@ -49,10 +53,10 @@ from counterfoil.errors import (
     InputError,
     InvalidForm,
     KeyStoreMissing,
-    StoreIO,
 )
 from counterfoil.keys.file_provider import FileKeyProvider
 from counterfoil.keys.keyring import Keyring
+from counterfoil.store.standing import refusal
 
 CTX: Final = "counterfoil/backup/v1"
 MANIFEST: Final = "manifest.json"
@@ -60,6 +64,8 @@ MANIFEST_BYTES_MAX: Final = 256 * 1024 * 1024
 PIECE_BYTES: Final = 1024 * 1024
 PAGE: Final = 1000
 MODE: Final = 0o600
+BUSY_S: Final = 30.0
+"""Longest wait for a process that writes keys, or that mends the log of the ledger."""
 
 Progress = Callable[[str, int, int | None], None]
 
@@ -97,7 +103,8 @@ def backup_ledger(
 
     It is verified, records and keys too, before the file has its name. ``with_keks`` puts the key-encryption keys in,
     where they are files; a backup without them opens only where they are. Raises ``ChainBroken`` where the copy does not
-    verify, ``KeyStoreMissing``, ``InvalidForm`` where something is at ``to``, and the StoreErrors of a disk.
+    verify, ``KeyStoreMissing``, ``InvalidForm`` where something is at ``to``, ``LedgerMoved``, ``CopyUnfinished`` or
+    ``LossNotAccepted`` for a ledger that does not go on, and the StoreErrors of a disk.
     """
     if str(place) == MEMORY:
         raise InvalidForm("a ledger in memory ends with its process", argument="place")
@@ -110,7 +117,11 @@ def backup_ledger(
         try:
             return _backup(place, partial, work, with_keks, artifacts, keys, clock, ids, told)
         except sqlite3.Error as error:
-            raise StoreIO(f"the ledger at {place} cannot be copied: {error}", place=str(place)) from error
+            # What is read can be anything but full: that is the disk of the backup.
+            full = primary_code(error) == sqlite3.SQLITE_FULL
+            raise (
+                translate(error, target, "write") if full else translate(error, Path(place), "copy")
+            ) from error
         finally:
             shutil.rmtree(work, ignore_errors=True)
 
@@ -171,6 +182,12 @@ def _source(
             hint="put keys.db and kek/ back first; conversations can be exported without keys",
             place=str(place),
         )
+    closed = refusal(parts.store.standing(), str(place))
+    if closed is not None:
+        # Restored it would be a second one that goes on, so it is no backup, however well it verifies.
+        parts.store.close()
+        parts.key_store.close()
+        raise closed
     return parts if artifacts is None else replace(parts, artifacts=place_of(artifacts, read_only=True))
 
 
@@ -179,14 +196,24 @@ def _source(
 
 def _copy_files(directory: Path, work: Path, told: Progress) -> None:
     """Both databases by SQLite's own backup, each in one read transaction; writers go on in the log."""
-    for name in (DATABASE_NAME, KEY_STORE_NAME):
-        told("copying", 0, None)
-        with (
-            closing(sqlite3.connect(f"file:{directory / name}?mode=ro", uri=True, timeout=30)) as source,
-            closing(sqlite3.connect(work / name)) as copy,
-        ):
-            source.backup(copy)
-            copy.execute("PRAGMA journal_mode = WAL")
+    told("copying", 0, None)
+    readers = Readers(directory / DATABASE_NAME, BUSY_S)
+    ledger = readers.take()
+    try:
+        _copy_file(ledger, work / DATABASE_NAME)
+        readers.check()
+    finally:
+        readers.discard(ledger)
+    told("copying", 0, None)
+    # Its journal is no log, and may have to be rolled back: never read without looking at it.
+    with closing(connect(directory / KEY_STORE_NAME, "ro", BUSY_S)) as keys:
+        _copy_file(keys, work / KEY_STORE_NAME)
+
+
+def _copy_file(source: sqlite3.Connection, to: Path) -> None:
+    with closing(sqlite3.connect(to)) as copy:
+        source.backup(copy)
+        copy.execute("PRAGMA journal_mode = WAL")
 
 
 def _copy_rows(source: Parts, work: Path, clock: Clock, ids: Ids, told: Progress) -> None:
