@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from counterfoil.adapters.filesystem.place import writable
 from counterfoil.artifacts.rows import ARTIFACTS
 from counterfoil.client.finding import Finding
 from counterfoil.client.place import MEMORY
@@ -14,6 +15,7 @@ from counterfoil.client.rebuilding import stale_tables
 from counterfoil.client.searching import Searching
 from counterfoil.client.waiting_checks import waiting
 from counterfoil.errors import CounterfoilError
+from counterfoil.store.standing import refusal
 
 SKEW_MOST_MS: Final = 2_000
 """A difference of clocks from which leases and times mislead."""
@@ -33,7 +35,7 @@ class Doctoring(Searching):
         """
         from counterfoil.keys.file_provider import FileKeyProvider
 
-        found = [engine(self.ports), schema(self.ports), keys(self), epoch(self)]
+        found = [engine(self), schema(self.ports), keys(self), epoch(self)]
         found += [skew(self.ports), future(self.ports)]
         if isinstance(self._parts.provider, FileKeyProvider):
             found.append(kek_modes(self._parts.provider.directory))
@@ -47,9 +49,16 @@ class Doctoring(Searching):
         return [*found, search_lag(self), feed_lag(self.ports), unsealed_tail(self.ports)]
 
 
-def engine(ports: LedgerPorts) -> Finding:
-    """What the store can keep."""
-    can = ports.store.capabilities
+def engine(ledger: Doctoring) -> Finding:
+    """What the store can keep, and whether it takes anything at all."""
+    can = ledger.store.capabilities
+    closed = refusal(ledger.store.standing(), ledger.place)
+    if closed is not None:
+        return Finding("store", "store", "warn", can.engine, "", closed.message, closed.hint or "")
+    if ledger.place != MEMORY and "://" not in ledger.place and not writable(Path(ledger.place)):
+        means = "this user can read it, and record nothing: the directory cannot be written"
+        do = "give this user write permission there, if it is to record"
+        return Finding("store", "store", "warn", can.engine, "", means, do)
     means = "durable" if can.durable else "forgotten with its handle"
     shared = "shared by processes" if can.shared else "of one process"
     return Finding("store", "store", "ok", can.engine or "unnamed", "", f"{means}, {shared}")

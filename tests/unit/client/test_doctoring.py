@@ -10,8 +10,11 @@ import pytest
 
 import counterfoil
 from counterfoil.adapters.filesystem import mounts
-from counterfoil.client import place_checks, waiting_checks
+from counterfoil.client import doctoring, place_checks, waiting_checks
+from counterfoil.client.backup import backup_ledger
+from counterfoil.client.copying import _Copy, copy_ledger
 from counterfoil.client.finding import Finding
+from counterfoil.client.restoring import accept_loss, restore_backup
 from counterfoil.effects.registry import own_tools
 from counterfoil.testing.manual import ManualClock
 from tests.command import Shell, in_review, killed, lost, refunded
@@ -218,3 +221,36 @@ def test_doubt_behind_more_calls_than_are_looked_at_is_unknown(shell, monkeypatc
 
         look()
     assert [each.state for each in seen] == ["unknown"]
+
+
+def store_of(place: Path) -> Finding:
+    with counterfoil.open(place, read_only=True) as ledger:
+        return {each.name: each for each in ledger.doctor()}["store"]
+
+
+def test_a_ledger_that_takes_no_appends_is_not_called_well(shell, tmp_path, monkeypatch):
+    assert store_of(shell.place).state == "ok"
+    backup_ledger(shell.place, tmp_path / "backup")
+    again = tmp_path / "again"
+    restore_backup(tmp_path / "backup", again)
+    found = store_of(again)
+    assert (found.state, "came out of a backup" in found.means) == ("warn", True)
+    assert "--accept-loss" in found.do
+    accept_loss(again, by="ops@example.com", reason="tried")
+    assert store_of(again).state == "ok"
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_Copy, "_verify", lambda _: 1 // 0)
+        with pytest.raises(ZeroDivisionError):
+            copy_ledger(shell.place, tmp_path / "copy")
+    assert "not whole yet" in store_of(tmp_path / "copy").means
+    copy_ledger(shell.place, tmp_path / "copy")
+    assert store_of(tmp_path / "copy").state == "ok"
+    retired = store_of(shell.place)
+    assert (retired.state, "goes on there" in retired.means) == ("warn", True)
+
+
+def test_a_directory_that_this_user_cannot_write_is_said(shell, monkeypatch):
+    monkeypatch.setattr(doctoring, "writable", lambda directory: directory != Path(shell.place))
+    found = store_of(shell.place)
+    assert (found.state, "cannot be written" in found.means) == ("warn", True)
