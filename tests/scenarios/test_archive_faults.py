@@ -11,7 +11,7 @@ import pytest
 import counterfoil
 from counterfoil.archive.lines import LINE_BYTES_MAX, end_line, first_line
 from counterfoil.client.archiving import KeysBy
-from counterfoil.errors import ArchiveInvalid, CounterfoilError, KeyWithheld, StoreIO
+from counterfoil.errors import ArchiveInvalid, CounterfoilError, InvalidForm, KeyWithheld, StoreIO
 from tests.archives import files
 
 FLIPS = 1500
@@ -266,6 +266,12 @@ def test_objects_and_packages_that_are_no_files_are_neither_followed_nor_waited_
     refused(target, made, before)
     os.mkfifo(made.with_name(made.name + ".keys.json"))
     assert isinstance(refused(target, made, before), StoreIO)
+    made.with_name(made.name + ".keys.json").unlink()
+    (made / "archive.jsonl").unlink()
+    os.mkfifo(made / "archive.jsonl")
+    with pytest.raises(InvalidForm, match="not a regular file"):
+        target.import_archive(made)
+    assert left(target) == before
 
 
 def test_a_package_that_demands_more_work_is_refused_before_any_is_done(small, tmp_path, target):

@@ -15,6 +15,7 @@ from counterfoil.core.forms import time_text
 from counterfoil.errors import (
     AccessRefused,
     InputError,
+    InvalidForm,
     NotPermitted,
     SearchQueryInvalid,
     SearchUnavailable,
@@ -549,3 +550,11 @@ def test_the_lag_is_said_when_there_is_no_time_to_catch_up(tmp_path, monkeypatch
         assert "lag" in answer.approximate
         assert ledger.index_search().caught_up
         assert ledger.search("Order", "case", wait_s=0.0).lag.events == 0
+
+
+@pytest.mark.parametrize("after", [-1, "x", True, 2.5])
+def test_what_is_no_place_in_an_answer_is_refused(ledger, after):
+    with ledger.run("agent", conversation="case", message="kettle"):
+        pass
+    with pytest.raises(InvalidForm, match="after"):
+        ledger.search("kettle", "case", after=after)

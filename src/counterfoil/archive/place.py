@@ -264,16 +264,13 @@ class _DirectorySource:
 def opened(path: Path) -> Iterator[Source]:
     """The archive at ``path``. Raises FileMissing, InvalidForm, ArchiveInvalid or StoreIO."""
     try:
-        if path.is_dir():
-            with (path / LINES).open("rb") as file:
-                yield _DirectorySource(path, file)
-        elif path.exists() and not path.is_file():
+        lines = path / LINES if path.is_dir() else path
+        if lines.exists() and not lines.is_file():  # a pipe would wait for ever
             raise InvalidForm(
-                f"{path} is not a regular file", hint="name a directory, or a ZIP", argument="path"
+                f"{lines} is not a regular file", hint="name a directory, or a ZIP", argument="path"
             )
-        else:
-            with path.open("rb") as file:
-                yield _ZipSource(file)
+        with lines.open("rb") as file:
+            yield _ZipSource(file) if lines is path else _DirectorySource(path, file)
     except FileNotFoundError as error:
         raise FileMissing(f"there is no archive at {path}", path=str(path)) from error
     except OSError as error:

@@ -75,6 +75,8 @@ class Searching(Accessing, SearchPlaced):
         from counterfoil.search.query import plain, terms_of
 
         check_count("limit", limit)
+        if after is not None:
+            check_count("after", after)
         if limit > LIMIT_MAX:
             raise InputError(f"limit is {LIMIT_MAX} at most", argument="limit")
         expression = parsed(text) if operators else plain(text)

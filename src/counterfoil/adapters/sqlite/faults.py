@@ -22,6 +22,7 @@ from counterfoil.errors import (
 UNDECODABLE = "Could not decode to UTF-8"
 
 _HINTS = {
+    "not_a_database": "if it is a ledger, its first page is damaged: restore the last backup",
     "io": "see the system's log for the device, then send the same events with the same ids again",
     "read_only": "give this user write permission on the directory, or open with read_only=True",
     "schema": "restore the last backup; the tables were changed by another program",
@@ -43,8 +44,8 @@ def is_undecodable(error: sqlite3.Error) -> bool:
     return UNDECODABLE in str(error)
 
 
-def translate(error: sqlite3.Error, path: Path, doing: str) -> CounterfoilError:
-    """Our error for one of sqlite3; ``doing`` completes "cannot … PATH"."""
+def translate(error: sqlite3.Error, path: Path, doing: str, damaged: str | None = None) -> CounterfoilError:
+    """Our error for one of sqlite3; ``doing`` completes "cannot … PATH", ``damaged`` is the way out of a damaged file."""
     name = extended_name(error)
     said = f"cannot {doing} {path}: {error} [{name}]"
     fields = {"path": str(path), "sqlite": name}
@@ -56,11 +57,9 @@ def translate(error: sqlite3.Error, path: Path, doing: str) -> CounterfoilError:
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM | sqlite3.SQLITE_AUTH:
             return StoreReadOnly(said, hint=_HINTS["read_only"], **fields)
         case sqlite3.SQLITE_CORRUPT:
-            return StoreCorrupt(said, **fields)
+            return StoreCorrupt(said, hint=damaged, **fields)
         case sqlite3.SQLITE_NOTADB:
-            return StoreCorrupt(
-                said, hint="if it is a ledger, its first page is damaged: restore the last backup", **fields
-            )
+            return StoreCorrupt(said, hint=damaged or _HINTS["not_a_database"], **fields)
         case sqlite3.SQLITE_IOERR | sqlite3.SQLITE_NOMEM | sqlite3.SQLITE_PROTOCOL:
             return StoreIO(said, hint=_HINTS["io"], **fields)
         case sqlite3.SQLITE_CANTOPEN:
@@ -78,9 +77,9 @@ def _cannot_open(said: str, path: Path, fields: dict[str, str]) -> CounterfoilEr
 
 
 @contextmanager
-def translated(path: Path, doing: str) -> Iterator[None]:
-    """Run a block whose sqlite3 errors leave as ours."""
+def translated(path: Path, doing: str, damaged: str | None = None) -> Iterator[None]:
+    """Run a block whose sqlite3 errors leave as ours; see :func:`translate`."""
     try:
         yield
     except sqlite3.Error as error:
-        raise translate(error, path, doing) from error
+        raise translate(error, path, doing, damaged) from error

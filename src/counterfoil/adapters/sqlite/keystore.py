@@ -35,6 +35,12 @@ BUSY_S: Final = 10.0
 
 FILE_MODE: Final = 0o600
 
+DAMAGED: Final = (
+    "the events are in ledger.db and need no restoring: put keys.db and kek/ back from their backup; with keys.db moved"
+    " away, headers can be read until then"
+)
+"""The way out where the file is damaged: whoever restored a whole backup would lose what was recorded since."""
+
 _CREATE: Final = (
     "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID",
     "CREATE TABLE epoch (tenant TEXT PRIMARY KEY, kek_id TEXT NOT NULL) STRICT, WITHOUT ROWID",
@@ -199,7 +205,7 @@ class SqliteKeyStore:
 
     def _begin(self, *, create: bool) -> str:
         """Make the tables if told to, check that they are ours, and return the store's id."""
-        with self._lock, translated(self._path, "open the key store"):
+        with self._lock, translated(self._path, "open the key store", DAMAGED):
             connection = self._open()
             if create:
                 _make_schema(connection)
@@ -215,7 +221,7 @@ class SqliteKeyStore:
         return self._connection
 
     def _rows(self, sql: str, parameters: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-        with self._lock, translated(self._path, "read the key store"):
+        with self._lock, translated(self._path, "read the key store", DAMAGED):
             return fetch(self._open(), sql, parameters)
 
     def _keys(self, sql: str, parameters: tuple[Any, ...]) -> list[KeyRow]:
@@ -223,7 +229,7 @@ class SqliteKeyStore:
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
-        with self._lock, translated(self._path, "write the key store"):
+        with self._lock, translated(self._path, "write the key store", DAMAGED):
             connection = self._open()
             connection.execute("BEGIN IMMEDIATE")
             try:

@@ -96,6 +96,18 @@ def test_the_file_is_whole_by_itself_whenever_nobody_writes(keys, path, tmp_path
     other.close()
 
 
+@pytest.mark.parametrize("damage", [b"no database", None], ids=["first page", "tables"])
+def test_of_a_damaged_one_nobody_is_told_to_restore_the_events(keys, path, damage):
+    keys.put([row_of("dk_1")])
+    keys.close()
+    kept = path.read_bytes()
+    path.write_bytes(damage * 100 if damage else kept[:100] + bytes(len(kept) - 100))
+    with pytest.raises(StoreCorrupt) as told:
+        SqliteKeyStore(path)
+    assert "put keys.db and kek/ back" in told.value.hint
+    assert "restore the last backup" not in told.value.hint
+
+
 def test_a_put_is_synced_before_it_returns(keys):
     settings = {
         name: keys._connection.execute(f"PRAGMA {name}").fetchone()[0]
