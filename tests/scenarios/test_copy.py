@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 
 import pytest
 
@@ -289,6 +290,29 @@ def test_of_two_copies_at_once_one_is_refused_and_touches_nothing(origin, tmp_pa
     assert len(refused) == 1
     assert refusal_of(tmp_path / "copy") is None
     assert not (tmp_path / "other").exists()
+
+
+def test_a_copy_that_another_one_ended_keeps_the_keys_that_it_minted_since(origin, tmp_path, monkeypatch):
+    """Where nothing is locked, as between two servers."""
+    place, begin = tmp_path / "copy", copying._Copy._begin
+    monkeypatch.setattr(copying, "_alone", nullcontext)
+
+    def overtaken(self):
+        found = begin(self)
+        monkeypatch.setattr(copying._Copy, "_begin", begin)
+        copy_ledger(origin, place)
+        with counterfoil.open(place) as copy:
+            converse(copy, "since", "O-9")
+        return found
+
+    monkeypatch.setattr(copying._Copy, "_begin", overtaken)
+    with pytest.raises(CounterfoilError):
+        copy_ledger(origin, place)
+    with counterfoil.open(place) as copy:
+        assert [row["state"] for row in copy.effects(stream="since")] == ["succeeded"]
+        assert all(content is not None for _, _, content in contents(copy)[copy.stream_named("since")])
+        assert verified(copy).exit_code == 0
+    assert copy_ledger(origin, place).already
 
 
 def test_of_a_retired_source_nothing_is_begun(origin, tmp_path):

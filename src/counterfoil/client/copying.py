@@ -201,7 +201,7 @@ class _Copy:
         target.despite("copying")
         if source.standing() != "moved":
             copied = copy_streams(source, target, progress=self._told("copying"))
-        keys = copy_keys(self._from, self._to)
+        keys = self._keys()
         objects = self._objects()
         if source.standing() != "moved":
             self._verify()
@@ -210,7 +210,7 @@ class _Copy:
         copied = copy_streams(source, target, last=self._last, progress=self._told("copying"))
         companions = copy_companions(source, target)
         # What came while keys and artifacts were copied: nothing comes any more.
-        keys += copy_keys(self._from, self._to)
+        keys += self._keys()
         objects += self._objects()
         wrong = differing(source, target, self._last)
         if wrong is not None:
@@ -231,6 +231,16 @@ class _Copy:
             companions,
             resumed,
         )
+
+    def _keys(self) -> int:
+        """Bring the keys over; not into a copy that has opened, which mints keys that the source does not know."""
+        if self._to.store.standing() != "copying":
+            raise StoreBusy(
+                f"another copy has ended {self._to.place} meanwhile",
+                hint="run the same command again: it says how it stands",
+                path=self._to.place,
+            )
+        return copy_keys(self._from, self._to)
 
     def _has_ended(self) -> bool:
         """Whether the source went to this very place, and goes on there."""
