@@ -13,6 +13,7 @@ from typing import Any, BinaryIO, Final
 from counterfoil.core.artifact import PUBLIC, Reference, storage_ref
 from counterfoil.core.event_types import CLASSES
 from counterfoil.core.forms import is_digest, is_label
+from counterfoil.core.given_paths import given_path
 from counterfoil.core.ids import is_id
 from counterfoil.core.keyed import KeyMaterial
 from counterfoil.core.values import register
@@ -80,7 +81,7 @@ class Artifact:
         """
         from counterfoil.artifacts.saving import save_pieces
 
-        save_pieces(Path(path), self.pieces())
+        save_pieces(given_path(path, "path"), self.pieces())
 
 
 # ---- whose artifacts -------------------------------------------------------------------------------------------------

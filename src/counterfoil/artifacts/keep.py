@@ -14,6 +14,7 @@ from counterfoil.artifacts.handle import Artifact, scope_here
 from counterfoil.core import canonical
 from counterfoil.core.artifact import PUBLIC, Reference, check_class
 from counterfoil.core.forms import is_label
+from counterfoil.core.given_paths import given_path
 from counterfoil.core.ids import derived_id
 from counterfoil.errors import EventIdReused, Fenced, InvalidForm, StoreError
 from counterfoil.flow.context import RunScope, step_path
@@ -101,7 +102,7 @@ def _source(given: Any) -> Source:
     if isinstance(given, bytes | bytearray | memoryview):
         return bytes(given)
     if isinstance(given, os.PathLike):
-        return Path(cast("os.PathLike[str]", given))
+        return given_path(given, "source")
     if callable(getattr(given, "read", None)) or (isinstance(given, Iterable) and not isinstance(given, str)):
         return cast("Source", given)
     raise InvalidForm(

@@ -11,6 +11,7 @@ from counterfoil.abc.authorizer import Actor
 from counterfoil.archive.events import Keys, archive_fields
 from counterfoil.client.access import Accessing
 from counterfoil.core.event_types import CLASSES
+from counterfoil.core.given_paths import given_path
 from counterfoil.core.several import several
 from counterfoil.errors import AccessRefused, InvalidForm, KeyMissing, KeyWithheld
 
@@ -72,7 +73,7 @@ class Archiving(Accessing):
         from counterfoil.archive.writing import export
 
         self.check_writable()
-        target = Path(to).expanduser()
+        target = given_path(to, "to")
         names = several(conversations, "conversations")
         stream_ids = [self.stream_named(name) for name in names]
         if not stream_ids:
@@ -119,7 +120,7 @@ class Archiving(Accessing):
         taking = Taking(
             self._parts, self.ports, self.streams, self.registry, as_tenant=as_tenant, accept=accept_damaged
         )
-        source = Path(path).expanduser()
+        source = given_path(path, "path")
         if with_keys:
             taking.open_package(source, passphrase, private_key)
         return taking.take(source, other_party, progress)

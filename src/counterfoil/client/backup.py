@@ -45,6 +45,7 @@ from counterfoil.client.place import (
     place_of,
 )
 from counterfoil.core.forms import is_digest, time_ms, time_text
+from counterfoil.core.given_paths import given_path
 from counterfoil.core.ids import is_id
 from counterfoil.errors import (
     ArchiveInvalid,
@@ -110,7 +111,7 @@ def backup_ledger(
         raise InvalidForm("a ledger in memory ends with its process", argument="place")
     clock, ids = clock or SystemClock(), ids or UlidIds()
     told = progress or (lambda *_: None)
-    target = Path(to).expanduser()
+    target = given_path(to, "to")
     with new_place(target) as partial:
         work = partial.with_name(partial.name + WORK)
         work.mkdir(mode=0o700)

@@ -21,6 +21,7 @@ from counterfoil.core.catalogue import Registry
 from counterfoil.core.fields import FieldForm
 from counterfoil.core.forms import is_label
 from counterfoil.core.genesis import ContentMode
+from counterfoil.core.given_paths import given_path
 from counterfoil.core.ids import is_id
 from counterfoil.core.several import several
 from counterfoil.core.upcast import Upcast
@@ -95,6 +96,8 @@ def open(
         elsewhere = None if artifacts is None else place_of(artifacts, read_only=read_only)
         return Upgrading(tenant, content or "sealed", Registry(), migration or Migration(), elsewhere)
 
+    if isinstance(artifacts, str | Path):  # refused before anything is made
+        artifacts = given_path(artifacts, "artifacts")
     parts = open_parts(
         place,
         tables=TABLES,

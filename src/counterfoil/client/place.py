@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from counterfoil.abc import ArtifactStore, Clock, Ids, KeyProvider, KeyStore
 from counterfoil.client.lost import holds_keys, is_blank, refuse_emptied, refuse_lost
+from counterfoil.core.given_paths import given_path
 from counterfoil.errors import InputError, KeyStoreMissing, LedgerLost, LedgerNotFound
 from counterfoil.store.contract import Store
 from counterfoil.store.rows import TableSpec
@@ -74,7 +75,7 @@ def open_parts(
             f"{scheme}:// places are not in this version of Counterfoil",
             hint="open a directory on a local disk, or postgresql://USER@HOST/DATABASE",
         )
-    directory = Path(text).expanduser()
+    directory = given_path(place, "place")
     if upgrading is not None and not read_only:
         _take_over(directory, tables, clock, ids, provider, upgrading)
     return _directory(directory, tables, create and not read_only, read_only, clock, ids, provider)
@@ -113,7 +114,7 @@ def open_without_keys(place: str | Path, *, tables: Sequence[TableSpec], clock: 
     from counterfoil.adapters.sqlite import open_sqlite
     from counterfoil.keys.file_provider import FileKeyProvider
 
-    directory = Path(place).expanduser()
+    directory = given_path(place, "place")
     return Parts(
         str(directory),
         open_sqlite(directory, tables=tables, read_only=True, clock=clock),
@@ -135,7 +136,7 @@ def files_in(directory: Path, *, read_only: bool) -> ArtifactStore:
 def place_of(given: str | Path | ArtifactStore, *, read_only: bool) -> ArtifactStore:
     """The store that ``counterfoil.open(…, artifacts=…)`` names: a directory, or one of the application's own."""
     if isinstance(given, str | Path):
-        return files_in(Path(given).expanduser(), read_only=read_only)
+        return files_in(given_path(given, "artifacts"), read_only=read_only)
     return given
 
 

@@ -13,6 +13,7 @@ from msgspec import Struct, field
 
 from counterfoil.client.handle import Handle
 from counterfoil.core.forms import is_label
+from counterfoil.core.given_paths import given_path
 from counterfoil.errors import FileMissing, InvalidForm
 from counterfoil.flow.drafting import Person
 from counterfoil.flow.drive import drive
@@ -141,7 +142,7 @@ def _fill(
     if not isinstance(book, str | Path):
         return _hashed(shelf, book, columns, form, progress)
     try:
-        with Path(book).open("rb") as file:
+        with given_path(book, "book").open("rb") as file:
             return _hashed(shelf, file, columns, form, progress)
     except FileNotFoundError as error:
         raise FileMissing(

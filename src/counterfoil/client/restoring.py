@@ -25,6 +25,7 @@ from counterfoil.client.place import Parts, open_parts
 from counterfoil.client.streams import SystemStreams
 from counterfoil.core.catalogue import Registry
 from counterfoil.core.forms import time_text
+from counterfoil.core.given_paths import given_path
 from counterfoil.errors import ArchiveInvalid, ConfigInvalid, InvalidForm, KeyStoreMissing, KeyWithheld
 from counterfoil.flow.requests import UnitDraft
 from counterfoil.runtime.rows import CONVERSATIONS
@@ -69,11 +70,11 @@ def restore_backup(
     ``ChainBroken`` and the StoreErrors of a disk.
     """
     clock, ids, told = clock or SystemClock(), ids or UlidIds(), progress or (lambda *_: None)
-    target = Path(to).expanduser()
+    target = given_path(to, "to")
     with new_place(target) as partial:
         partial.mkdir(mode=0o700)
         told("unpacking", 0, None)
-        manifest = unpack(Path(backup).expanduser(), partial)
+        manifest = unpack(given_path(backup, "backup"), partial)
         parts = _opened(partial, keys, clock, ids)
         try:
             if parts.store.ledger_id != manifest.ledger:

@@ -35,6 +35,14 @@ def up_to(classification: str) -> frozenset[str]:
     return frozenset(ORDERED[: ORDERED.index(classification) + 1])
 
 
+def check_asked(text: object, wait_s: object) -> None:
+    """Refuse what is no text to look for, and no time to wait."""
+    if not isinstance(text, str):
+        raise InvalidForm(f"what is looked for is text, not {type(text).__name__}", argument="text")
+    if wait_s is not None and not (isinstance(wait_s, int | float) and wait_s >= 0):
+        raise InvalidForm("wait_s is a number of seconds from 0, or None", argument="wait_s")
+
+
 class Searching(Accessing, SearchPlaced):
     """Finding events by what was said in them."""
 
@@ -74,6 +82,7 @@ class Searching(Accessing, SearchPlaced):
         from counterfoil.search.query import operators as parsed
         from counterfoil.search.query import plain, terms_of
 
+        check_asked(text, wait_s)
         check_count("limit", limit)
         if after is not None:
             check_count("after", after)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from msgspec.structs import asdict
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from counterfoil.client.ledger import Ledger
     from counterfoil.search.answer import Answer, Lag
 
-LIMIT_MAX = 1_000
+LIMIT_MAX: Final = 1_000
+
+LIMIT: Final = 20
+"""Lines of a page where nobody says."""
 
 
 @click.command(name="search", short_help="Find events by what was said in them.")
@@ -34,7 +37,7 @@ LIMIT_MAX = 1_000
 @click.option("--purpose", metavar="P", help="What for.")
 @click.option("--query", is_flag=True, help='The text is a query: words, "texts", OR, NOT, parentheses.')
 @click.option(
-    "--limit", type=click.IntRange(1, LIMIT_MAX), default=20, show_default=True, help="Lines of a page."
+    "--limit", type=click.IntRange(1, LIMIT_MAX), default=LIMIT, show_default=True, help="Lines of a page."
 )
 @click.option("--after", type=int, metavar="N", help="Go on after this one; the foot of a page names it.")
 @click.option(
@@ -97,8 +100,16 @@ def command(
         return Exit.DONE
     said = "" if conversation is None else f" --conversation {word(conversation, 'C')}"
     again = f"counterfoil search {word(text, 'TEXT')}{said or ' --all'}{' --query' if query else ''}"
+    again += _asked_alike(by, purpose, limit, wait_s)
     face.say(found_lines(answer, face.columns, again, ledger_option(face)))
     return Exit.DONE
+
+
+def _asked_alike(by: str | None, purpose: str | None, limit: int, wait_s: float | None) -> str:
+    """The options that the next page is asked for with, as they were given."""
+    said = f" --by {word(by, 'NAME')} --purpose {word(purpose or '', 'TEXT')}" if by is not None else ""
+    said += "" if limit == LIMIT else f" --limit {limit}"
+    return said + ("" if wait_s is None else f" --wait {wait_s:g}")
 
 
 def _index(face: Face, ledger: Ledger, *, rebuild: bool, wait_s: float | None) -> Lag | None:
