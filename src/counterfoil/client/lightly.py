@@ -7,12 +7,10 @@ from array import array
 from bisect import bisect_left
 from collections import OrderedDict, deque
 from collections.abc import Iterator
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from counterfoil.client.opening import open_content
-from counterfoil.core.event import read_header
-from counterfoil.core.header import Header
+from counterfoil.core.header import Header, skim_header
 from counterfoil.flow.event import Event, Opened
 from counterfoil.flow.requests import Events
 from counterfoil.store.unit import StoredEvent
@@ -40,22 +38,39 @@ def light_events(ports: LedgerPorts, query: Events) -> Iterator[Event]:
         want = HEADERS_AT_ONCE if left is None else min(HEADERS_AT_ONCE, left)
         page = ports.store.read(query.stream_id, after, want, query.types, query.run_id, content=False)
         for stored in page:
-            header = read_header(stored.header)
             pages.add(stored.sequence)
-            opener = partial(pages.opened, stored.sequence, header)
-            yield Event(
-                stored.stream_id,
-                stored.sequence,
-                stored.recorded_at_ms,
-                header,
-                stored.hash,
-                opener,
-                keeps=False,
-            )
+            yield _Light(stored, skim_header(stored.header), pages)
         if len(page) < want:
             return
         after = page[-1].sequence
         left = None if left is None else left - len(page)
+
+
+class _Light(Event):
+    """An event that asks its pages for content: of a long record no object stands beside each event for that."""
+
+    __slots__ = ("_pages",)
+
+    def __init__(self, stored: StoredEvent, header: Header, pages: _Pages) -> None:
+        super().__init__(
+            stored.stream_id,
+            stored.sequence,
+            stored.recorded_at_ms,
+            header,
+            stored.hash,
+            _opens_nothing,
+            keeps=False,
+        )
+        self._pages = pages
+
+    @property
+    def opened(self) -> Opened:
+        """The content with its state, from the page that it stands in."""
+        return self._pages.opened(self.sequence, self.header)
+
+
+def _opens_nothing() -> Opened:
+    return Opened("none")
 
 
 class _Pages:

@@ -67,7 +67,7 @@ def test_few_contents_are_kept_however_many_were_looked_at(ledger):
     found = read(ledger)
     for one in found:
         assert one.content
-    pages = found[0]._open.func.__self__
+    pages = found[0]._pages
     assert len(pages._opened) <= lightly.OPENED_KEPT
     assert all(one._opened is None for one in found)
 
@@ -80,7 +80,7 @@ def test_pages_become_smaller_where_records_are_large(world, monkeypatch):
             run.step("s", lambda number: "x" * 50 + str(number), number)
     found = read(ledger)
     assert [one.content["result"][50:] for one in found] == [str(number) for number in range(20)]
-    assert [len(page) for page in found[0]._open.func.__self__._pages] == [1] * lightly.PAGES_KEPT
+    assert [len(page) for page in found[0]._pages._pages] == [1] * lightly.PAGES_KEPT
 
 
 def test_a_record_that_went_meanwhile_is_missing_and_never_empty(ledger):

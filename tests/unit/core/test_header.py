@@ -6,8 +6,8 @@ import pytest
 
 from counterfoil.core import shape
 from counterfoil.core.event import Part
-from counterfoil.core.header import parse_event_header, peek_header, read_header
-from counterfoil.errors import HeaderInvalid
+from counterfoil.core.header import parse_event_header, peek_header, read_header, skim_header
+from counterfoil.errors import HeaderInvalid, UnknownFormat
 
 RUN = "run_01J9ZC3Y3V7W2R5T8QK4M6N0PR"
 
@@ -99,3 +99,32 @@ def test_peeking_trusts_the_form_but_not_that_it_is_an_object(stream):
 def test_hostile_bytes_get_a_typed_error(text):
     with pytest.raises(HeaderInvalid):
         read_header(text)
+
+
+def test_a_skimmed_header_is_the_one_that_is_read(stream):
+    header = stream.header(1, run_id=RUN, parts=(Part({"a": 1}),))
+    assert skim_header(header) == read_header(header)
+    assert skim_header(header).content == read_header(header).content
+
+
+@pytest.mark.parametrize(
+    "old,new,refused",
+    [
+        (b"counterfoil/event/v1", b"counterfoil/event/v2", UnknownFormat),
+        (b'"event_type"', b'"event_tipe"', HeaderInvalid),
+        (b'"stream_id"', b'"stream_ie"', HeaderInvalid),
+        (b'"data":{', b'"data":[{', HeaderInvalid),
+        (b"}", b"", HeaderInvalid),
+    ],
+)
+def test_a_header_of_another_version_or_without_its_members_is_not_skimmed_over(stream, old, new, refused):
+    header = stream.header()
+    assert old in header
+    with pytest.raises(refused):
+        skim_header(header.replace(old, new))
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"null", b"7", b"{}", b"\xff"])
+def test_what_is_no_header_is_not_skimmed(data):
+    with pytest.raises(HeaderInvalid):
+        skim_header(data)
