@@ -69,11 +69,12 @@ class ShutdownWatch:
         """Whether a ``SystemExit`` of code in this thread may come of a signal: then the process is to go.
 
         Handlers run in the main thread alone. There one that the program set may have raised it, unless it is known to
-        raise nothing; otherwise the code has left by itself.
+        raise nothing; the one of this watch says so itself. Otherwise the code has left by itself.
         """
         if self.told or threading.current_thread() is not threading.main_thread():
             return False
-        return self.received or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+        raises_nothing = (signal.SIG_DFL, signal.SIG_IGN, self._on_signal)
+        return self.received or signal.getsignal(signal.SIGTERM) not in raises_nothing
 
     def inherited(self) -> None:
         """In the child of a fork: the runs and their tasks are the parent's; the signal ends this process as it would."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -452,6 +453,15 @@ def test_an_agent_that_exits_ends_its_own_run_and_the_worker_goes_on(ledger, asy
         "leaver": "shutdown",
         "stayer": "success",
     }
+
+
+def test_an_agent_that_exits_beside_an_open_run_is_not_taken_for_a_signal(ledger):
+    counterfoil.agent("leaver")(lambda run: sys.exit(3))
+    ledger.schedule("leaver", conversation="case", at=datetime.now(UTC) - timedelta(days=3000))
+    with ledger.run("other", conversation="beside", message="m"):
+        # The watch's own handler stands meanwhile.
+        assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+        assert sorted(told(ledger)) == ["ended", "fired"]
 
 
 def test_a_run_that_ended_by_an_exit_is_replayed_and_rehearsed(ledger):
