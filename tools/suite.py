@@ -69,7 +69,8 @@ def main(arguments: list[str]) -> int:
     started = time.monotonic()
     # A worker that died is not replaced: its replacement can wait for ever for work of its group.
     defaults = ["-n", str(workers()), "--dist", "loadgroup", "--max-worker-restart", "0"]
-    defaults += ["--durations", "20", "--durations-min", "5"]  # where the suite's time goes is seen in every run
+    # Where the suite's time goes is seen in every run.
+    defaults += ["--durations=20", "--durations-min=5"]
     code = int(pytest.main([*defaults, *arguments], plugins=[tally]))
     forget_compiled()
     passed, failed = tally.totals(code)

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
+from counterfoil.artifacts.given_paths import given_path
 from counterfoil.core.artifact import PUBLIC, Reference, storage_ref
 from counterfoil.core.event_types import CLASSES
 from counterfoil.core.forms import is_digest, is_label
-from counterfoil.core.given_paths import given_path
 from counterfoil.core.ids import is_id
 from counterfoil.core.keyed import KeyMaterial
 from counterfoil.core.values import register

@@ -10,11 +10,11 @@ from typing import Any, BinaryIO, Final, TypedDict, Unpack, cast
 from msgspec import Struct
 
 from counterfoil.artifacts import events
+from counterfoil.artifacts.given_paths import given_path
 from counterfoil.artifacts.handle import Artifact, scope_here
 from counterfoil.core import canonical
 from counterfoil.core.artifact import PUBLIC, Reference, check_class
 from counterfoil.core.forms import is_label
-from counterfoil.core.given_paths import given_path
 from counterfoil.core.ids import derived_id
 from counterfoil.errors import EventIdReused, Fenced, InvalidForm, StoreError
 from counterfoil.flow.context import RunScope, step_path

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from counterfoil.abc.authorizer import Actor
 from counterfoil.archive.events import Keys, archive_fields
+from counterfoil.artifacts.given_paths import given_path
 from counterfoil.client.access import Accessing
 from counterfoil.core.event_types import CLASSES
-from counterfoil.core.given_paths import given_path
 from counterfoil.core.several import several
 from counterfoil.errors import AccessRefused, InvalidForm, KeyMissing, KeyWithheld
 

@@ -29,6 +29,7 @@ from counterfoil.adapters.sqlite.faults import primary_code, translate
 from counterfoil.adapters.sqlite.readers import Readers
 from counterfoil.archive.copying import copy_companions, copy_streams, streams_of
 from counterfoil.archive.place import WORK, new_place, sync_directory, synced
+from counterfoil.artifacts.given_paths import given_path
 from counterfoil.client.clock import SystemClock
 from counterfoil.client.copying import copy_objects
 from counterfoil.client.copying_keys import copy_keys
@@ -45,7 +46,6 @@ from counterfoil.client.place import (
     place_of,
 )
 from counterfoil.core.forms import is_digest, time_ms, time_text
-from counterfoil.core.given_paths import given_path
 from counterfoil.core.ids import is_id
 from counterfoil.errors import (
     ArchiveInvalid,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec.structs import replace
 
 from counterfoil.abc import ArtifactStore, Authorizer, Clock, Host, Ids, KeyProvider, Policy
+from counterfoil.artifacts.given_paths import given_path
 from counterfoil.client import reading, rebuilding
 from counterfoil.client.clock import SystemClock
 from counterfoil.client.composing import Features
@@ -21,7 +22,6 @@ from counterfoil.core.catalogue import Registry
 from counterfoil.core.fields import FieldForm
 from counterfoil.core.forms import is_label
 from counterfoil.core.genesis import ContentMode
-from counterfoil.core.given_paths import given_path
 from counterfoil.core.ids import is_id
 from counterfoil.core.several import several
 from counterfoil.core.upcast import Upcast

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from counterfoil.abc import ArtifactStore, Clock, Ids, KeyProvider, KeyStore
+from counterfoil.artifacts.given_paths import given_path
 from counterfoil.client.lost import holds_keys, is_blank, refuse_emptied, refuse_lost
-from counterfoil.core.given_paths import given_path
 from counterfoil.errors import InputError, KeyStoreMissing, LedgerLost, LedgerNotFound
 from counterfoil.store.contract import Store
 from counterfoil.store.rows import TableSpec

@@ -11,9 +11,9 @@ from typing import Any, BinaryIO, Final
 
 from msgspec import Struct, field
 
+from counterfoil.artifacts.given_paths import given_path
 from counterfoil.client.handle import Handle
 from counterfoil.core.forms import is_label
-from counterfoil.core.given_paths import given_path
 from counterfoil.errors import FileMissing, InvalidForm
 from counterfoil.flow.drafting import Person
 from counterfoil.flow.drive import drive

@@ -14,6 +14,7 @@ from msgspec.structs import asdict
 from counterfoil.abc import Clock, Ids, KeyProvider
 from counterfoil.archive.copying import streams_of
 from counterfoil.archive.place import new_place, sync_directory
+from counterfoil.artifacts.given_paths import given_path
 from counterfoil.client import rebuilding
 from counterfoil.client.assembling import keys_and_ports
 from counterfoil.client.backup import Manifest, unpack
@@ -25,7 +26,6 @@ from counterfoil.client.place import Parts, open_parts
 from counterfoil.client.streams import SystemStreams
 from counterfoil.core.catalogue import Registry
 from counterfoil.core.forms import time_text
-from counterfoil.core.given_paths import given_path
 from counterfoil.errors import ArchiveInvalid, ConfigInvalid, InvalidForm, KeyStoreMissing, KeyWithheld
 from counterfoil.flow.requests import UnitDraft
 from counterfoil.runtime.rows import CONVERSATIONS

@@ -362,12 +362,11 @@ def skim_header(data: bytes) -> Header:
     """
     try:
         raw: dict[str, Any] = orjson.loads(data)
-        whole = (
-            type(raw) is dict and raw.keys() >= _REQUIRED and raw["ctx"] == CTX and type(raw["data"]) is dict
-        )
     except ValueError:
-        whole = False
-    return Header(raw if whole else parse_event_header(data))
+        raise _not_a_header(data) from None
+    if type(raw) is dict and raw.keys() >= _REQUIRED and raw["ctx"] == CTX and type(raw["data"]) is dict:
+        return Header(raw)
+    return read_header(data)
 
 
 def same_event(one: Header | bytes, other: Header | bytes) -> list[str]:
