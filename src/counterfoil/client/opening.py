@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from counterfoil.artifacts.spill import restored, spilled_references
 from counterfoil.core.artifact import reference_of
 from counterfoil.core.canonical import decode
 from counterfoil.core.event import Header
 from counterfoil.core.genesis import Genesis
-from counterfoil.core.records import open_record
+from counterfoil.core.records import open_in_context
 from counterfoil.errors import (
     ArtifactDamaged,
     ContentDamaged,
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from counterfoil.access.session import Session
     from counterfoil.client.ports import LedgerPorts
 
-_PRESENT: Final[ContentState] = "present"
 _WORST_FIRST: tuple[ContentState, ...] = ("damaged", "missing", "withheld", "erased", "present")
 
 
@@ -44,21 +43,21 @@ def open_content(
     count = len(header.content)
     if not count:
         return Opened("none")
+    members = header.artifact_refs
+    restore = partial(_restore, ports, header, session) if members and spilled_references(members) else None
+    if count == 1:
+        # Of most events: there is nothing to put together, and no worst among several.
+        state, value, reason = _shown_part(ports, stored, header, 0, session)
+        return Opened(state, (value,), reason, restore)
     parts: list[Mapping[str, Any] | None] = []
     states: dict[ContentState, str] = {}
     for number in range(count):
         state, value, reason = _shown_part(ports, stored, header, number, session)
         states.setdefault(state, reason)
         parts.append(value)
-    worst = _PRESENT if _PRESENT in states and len(states) == 1 else _worst(states)
+    worst: ContentState = next(state for state in _WORST_FIRST if state in states)
     whole = resolved(parts)
-    members = header.artifact_refs
-    restore = partial(_restore, ports, header, session) if members and spilled_references(members) else None
     return Opened(worst, (whole, *parts[1:]), states[worst], restore)
-
-
-def _worst(states: Mapping[ContentState, str]) -> ContentState:
-    return next(state for state in _WORST_FIRST if state in states)
 
 
 def _restore(
@@ -113,9 +112,8 @@ def open_part(
         return _gone(ports, genesis, header, reference.key, why)
     try:
         material = ports.keyring.material(reference.key or genesis.key)
-        content = open_record(
-            material, "content", [header.event_id, number], record, reference.commitment, mode=genesis.content
-        )
+        context = material.content_context(header.event_id, number)
+        content = open_in_context(material, context, record, reference.commitment, genesis.content)
         value = decode(content)
     except KeyMissing as error:
         return _gone(ports, genesis, header, reference.key, error.message, keyless=True)

@@ -170,11 +170,11 @@ class KeyMaterial:
 
     def digest(self, purpose: str, ids: Sequence[str | int], data: bytes) -> str:
         """The keyed value as 64 hex."""
-        return self.keyed(purpose, ids, data).hex()
+        return hmac_sha256(self.salt(purpose, ids), data).hex()
 
     def tag(self, purpose: str, ids: Sequence[str | int], data: bytes) -> str:
         """The first 32 hex of the keyed value: shows equality inside the stream only."""
-        return self.keyed(purpose, ids, data).hex()[:TAG_HEX]
+        return hmac_sha256(self.salt(purpose, ids), data).hex()[:TAG_HEX]
 
     def address(self, data: bytes) -> bytes:
         """``HMAC(K_address, data)``: equal bytes in one stream have one address."""

@@ -130,12 +130,20 @@ def open_record(
     Raises ContentDamaged with field ``check`` (form, tag, packing, nonce or commitment), or KeyMissing when the
     record is encrypted and no key is given. A clear record needs no key.
     """
+    context = b"" if material is None else material.context(purpose, ids)
+    return open_in_context(material, context, record, commitment, mode)
+
+
+def open_in_context(
+    material: KeyMaterial | None, context: bytes, record: bytes, commitment: str, mode: ContentMode
+) -> bytes:
+    """As :func:`open_record`, for a context made before."""
     if mode == "clear":
         salt, packed = _open_clear(record)
     else:
         if material is None:
             raise KeyMissing("the record is encrypted and its data key is not at hand")
-        salt, packed = _open_sealed(material, material.context(purpose, ids), record)
+        salt, packed = _open_sealed(material, context, record)
     content = unpack_content(packed)
     found = hmac_sha256(salt, PLAIN + content)
     if not compare_digest(found.hex(), commitment):
