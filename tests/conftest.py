@@ -6,11 +6,13 @@ import gc
 import os
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from counterfoil.flow.context import _current, scope_or_none
 from tests.servers.cluster import embedded, roomy_memory, system
 from tests.servers.fixtures import cluster, clusters, own_cluster, place, pooler  # noqa: F401 - fixtures for every test
 from tests.servers.pooler import pgbouncer
@@ -86,6 +88,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in set(left_out)]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    """Fails the test that leaves a run entered: those after it in this process would stand inside of its run."""
+    yield
+    left = scope_or_none()
+    if left is not None:
+        _current.set(None)
+        pytest.fail(f"{item.nodeid} left its run {left.run_id} entered: end it with `with`", pytrace=False)
 
 
 @pytest.fixture(scope="session")

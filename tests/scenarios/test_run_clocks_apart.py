@@ -105,11 +105,9 @@ def test_runners_with_clocks_all_over_interleave_nothing(place):
 def test_a_worker_whose_step_another_one_took_over_and_did_is_told_so(place):
     clock = ManualClock()
     with closing(opened(place, clock)) as slow, closing(opened(place, clock, HOUR_MS)) as quick:
-        late = slow.run("a", conversation="c", dedupe="1")
-        late.__enter__()
-        # The other one finds its lease expired, does the same step at another time, and goes on.
-        with quick.run("a", conversation="c", dedupe="1") as run:
-            assert run.step("s0", str, 0) == "0"
-        with pytest.raises(LeaseLost):
+        with pytest.raises(LeaseLost), slow.run("a", conversation="c", dedupe="1") as late:
+            # The other one finds its lease expired, does the same step at another time, and goes on.
+            with quick.run("a", conversation="c", dedupe="1") as run:
+                assert run.step("s0", str, 0) == "0"
             late.step("s0", str, 0)
         check_truth(quick)
