@@ -14,9 +14,8 @@ class SystemClock:
         """Milliseconds since 1970-01-01T00:00:00Z, cut down."""
         return time.time_ns() // 1_000_000
 
-    def monotonic(self) -> float:
-        """Seconds on a clock that never goes back; for deadlines only."""
-        return time.monotonic()
+    monotonic = staticmethod(time.monotonic)
+    """Seconds on a clock that never goes back; for deadlines only."""
 
     def sleep(self, seconds: float) -> None:
         """Block this thread for ``seconds``."""

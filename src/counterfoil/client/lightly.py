@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 from array import array
 from bisect import bisect_left
-from collections import OrderedDict, deque
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from collections import deque
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
-from counterfoil.client.opening import open_content
-from counterfoil.core.header import Header, skim_header
+from counterfoil.client.opening import open_content, open_lone
+from counterfoil.core.header import Header, Skimmed, peek_header, skim_header
 from counterfoil.flow.event import Event, Opened
 from counterfoil.flow.requests import Events
 from counterfoil.store.unit import StoredEvent
@@ -39,7 +39,7 @@ def light_events(ports: LedgerPorts, query: Events) -> Iterator[Event]:
         page = ports.store.read(query.stream_id, after, want, query.types, query.run_id, content=False)
         for stored in page:
             pages.add(stored.sequence)
-            yield _Light(stored, skim_header(stored.header), pages)
+            yield _Light(stored, pages)
         if len(page) < want:
             return
         after = page[-1].sequence
@@ -47,30 +47,52 @@ def light_events(ports: LedgerPorts, query: Events) -> Iterator[Event]:
 
 
 class _Light(Event):
-    """An event that asks its pages for content: of a long record no object stands beside each event for that."""
+    """An event that asks its pages for content, and parses of its header what a resumed run asks for.
 
-    __slots__ = ("_pages",)
+    Of a long record no object stands beside each event for its content, and no parsed header.
+    """
 
-    def __init__(self, stored: StoredEvent, header: Header, pages: _Pages) -> None:
-        super().__init__(
-            stored.stream_id,
-            stored.sequence,
-            stored.recorded_at_ms,
-            header,
-            stored.hash,
-            _opens_nothing,
-            keeps=False,
-        )
+    __slots__ = ("_pages", "_stored", "skimmed")
+
+    def __init__(self, stored: StoredEvent, pages: _Pages) -> None:
+        self.stream_id = stored.stream_id
+        self.sequence = stored.sequence
+        self.recorded_at_ms = stored.recorded_at_ms
+        self.hash = stored.hash
+        self.fault = ""
+        self._header = self._opened = self._whole = None
+        self._keeps = False
+        self._stored = stored.header
         self._pages = pages
+        self.skimmed: Skimmed = skim_header(stored.header)
+        self.type = self.skimmed.event_type
+
+    @property
+    def header(self) -> Header:
+        """The whole header, parsed when it is first asked for: of most events it never is."""
+        if self._header is None:
+            self._header = Header(peek_header(self._stored))
+        return self._header
+
+    @property
+    def event_id(self) -> str:
+        """``evt_…``"""
+        return self.skimmed.event_id
+
+    @property
+    def version(self) -> int:
+        """The version of the type."""
+        return self.skimmed.event_schema_version
+
+    @property
+    def data(self) -> Mapping[str, Any]:
+        """The public fields."""
+        return self.skimmed.data
 
     @property
     def opened(self) -> Opened:
         """The content with its state, from the page that it stands in."""
-        return self._pages.opened(self.sequence, self.header)
-
-
-def _opens_nothing() -> Opened:
-    return Opened("none")
+        return self._pages.opened(self)
 
 
 class _Pages:
@@ -86,27 +108,33 @@ class _Pages:
         self._sequences = array("q")
         self._pages: deque[dict[int, StoredEvent]] = deque(maxlen=PAGES_KEPT)
         self._size = PAGE_EVENTS_FIRST
-        self._opened: OrderedDict[int, Opened] = OrderedDict()
+        self._opened: dict[int, Opened] = {}
         self._lock = threading.Lock()
 
     def add(self, sequence: int) -> None:
         """One more event that may be asked for, behind all others."""
         self._sequences.append(sequence)
 
-    def opened(self, sequence: int, header: Header) -> Opened:
+    def opened(self, event: _Light) -> Opened:
         """The content of one event, with its state."""
-        if not header.content:
+        parts = event.skimmed.content
+        if not parts:
             return Opened("none")
+        sequence = event.sequence
         with self._lock:
             found = self._opened.get(sequence)
             if found is not None:
                 return found
             stored = self._stored(sequence)
-        opened = open_content(self._ports, stored, header)
+        opened = None
+        if len(parts) == 1 and not event.skimmed.artifact_refs:
+            opened = open_lone(self._ports, stored, event.event_id, parts[0])
+        if opened is None:
+            opened = open_content(self._ports, stored, event.header)
         with self._lock:
+            if len(self._opened) >= OPENED_KEPT:
+                self._opened.clear()
             self._opened[sequence] = opened
-            if len(self._opened) > OPENED_KEPT:
-                self._opened.popitem(last=False)
         return opened
 
     def _stored(self, sequence: int) -> StoredEvent:

@@ -11,6 +11,7 @@ from counterfoil.core.artifact import reference_of
 from counterfoil.core.canonical import decode
 from counterfoil.core.event import Header
 from counterfoil.core.genesis import Genesis
+from counterfoil.core.header import ContentRef
 from counterfoil.core.records import open_in_context
 from counterfoil.errors import (
     ArtifactDamaged,
@@ -58,6 +59,23 @@ def open_content(
     worst: ContentState = next(state for state in _WORST_FIRST if state in states)
     whole = resolved(parts)
     return Opened(worst, (whole, *parts[1:]), states[worst], restore)
+
+
+def open_lone(ports: LedgerPorts, stored: StoredEvent, event_id: str, reference: ContentRef) -> Opened | None:
+    """The content of an event of one part that names no artifacts, read without a session; None where it is not plain.
+
+    Then :func:`open_content` says what is the matter. Nothing is checked less than there.
+    """
+    if ports.withheld or len(stored.content) != 1 or (record := stored.content[0]) is None:
+        return None
+    try:
+        genesis = ports.genesis(stored.stream_id)
+        material = ports.keyring.material(reference.key or genesis.key)
+        context = material.content_context(event_id, 0)
+        value = decode(open_in_context(material, context, record, reference.commitment, genesis.content))
+    except (InputError, NotFoundError, KeyMissing, KeyWithheld, KeyStoreMissing, ContentDamaged, KeyDamaged):
+        return None
+    return Opened("present", (value,)) if type(value) is dict else None
 
 
 def _restore(

@@ -64,6 +64,14 @@ def encode(value: JSON) -> bytes:
     return encode_exactly(value)
 
 
+def encode_row(values: list[str | int]) -> bytes:
+    """As :func:`encode`, for a list that holds text and integers alone: they need no look."""
+    try:
+        return orjson.dumps(values, option=orjson.OPT_PASSTHROUGH_SUBCLASS)
+    except TypeError:
+        return encode_exactly(values)
+
+
 def encode_exactly(value: JSON) -> bytes:
     """As :func:`encode`, always by the exact encoder: the yardstick for the quick one."""
     check_encodable(value)

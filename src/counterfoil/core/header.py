@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any, Final, Generic, TypeVar
 
 import orjson
-from msgspec import Struct
+from msgspec import MsgspecError, Raw, Struct
+from msgspec.json import Decoder
 
 from counterfoil.core import shape
 from counterfoil.core.canonical import fits_header, not_canonical
@@ -171,13 +172,13 @@ _REQUIRED: Final = frozenset(name for name, (_, _, required) in MEMBERS.items() 
 _shapes: dict[tuple[str, ...], tuple[Check, ...]] = {}
 
 
-class ContentRef(Struct, frozen=True, gc=False):
+class ContentRef(Struct, frozen=True, gc=False, rename={"klass": "class"}):
     """One content part as the header lists it; ``key`` None means the stream key, ``klass`` None the type's default."""
 
     commitment: str
     sha256: str
-    key: str | None
-    klass: str | None
+    key: str | None = None
+    klass: str | None = None
 
 
 def parse_event_header(data: bytes) -> dict[str, Any]:
@@ -355,18 +356,40 @@ def read_header(data: bytes) -> Header:
     return Header(parse_event_header(data))
 
 
-def skim_header(data: bytes) -> Header:
-    """As :func:`read_header`, for a run that reads thousands of its own: the version, and that every member is there.
+class Skimmed(Struct, frozen=True, gc=False):
+    """What a run asks of thousands of its own headers when it is resumed. Of the other members only their being there."""
+
+    ctx: str
+    stream_id: Raw
+    stream_sequence: Raw
+    event_id: str
+    event_type: str
+    event_schema_version: int
+    occurred_at: Raw
+    recorded_at: Raw
+    previous_event_hash: Raw
+    actor: Raw
+    data: dict[str, Any]
+    content: tuple[ContentRef, ...] = ()
+    artifact_refs: tuple[dict[str, str], ...] = ()
+
+
+_skim: Final = Decoder(Skimmed).decode
+
+
+def skim_header(data: bytes) -> Skimmed:
+    """Some members of a header, in a quarter of the time that all take: the version is looked at, and that each is there.
 
     What fails in that is read strictly, and refused by name.
     """
     try:
-        raw: dict[str, Any] = orjson.loads(data)
-    except ValueError:
-        raise _not_a_header(data) from None
-    if type(raw) is dict and raw.keys() >= _REQUIRED and raw["ctx"] == CTX and type(raw["data"]) is dict:
-        return Header(raw)
-    return read_header(data)
+        skimmed = _skim(data)
+    except (MsgspecError, UnicodeDecodeError, RecursionError):
+        skimmed = None
+    if skimmed is None or skimmed.ctx != CTX:
+        read_header(data)
+        raise HeaderInvalid("event header: a member has not the form that its name asks for")
+    return skimmed
 
 
 def same_event(one: Header | bytes, other: Header | bytes) -> list[str]:

@@ -120,7 +120,7 @@ class KeyMaterial:
         self.artifact_key: bytes = _expand(data_key, "artifact")
         self._aead: AESGCM | None = None
         # Of purposes without ids, such as the tags of steps: always the same, and there are few.
-        self._salts: dict[str, bytes] = {}
+        self._salts: dict[str, HmacState] = {}
         self._context_head = f'/v1","{stream_id}"'
 
     def __repr__(self) -> str:
@@ -157,24 +157,24 @@ class KeyMaterial:
 
     def salt(self, purpose: str, ids: Sequence[str | int]) -> bytes:
         """``HMAC(K_mac, context(purpose, ids))``, 32 bytes."""
-        if ids:
-            return self._mac.digest(self.context(purpose, ids))
-        known = self._salts.get(purpose)
-        if known is None:
-            known = self._salts[purpose] = self._mac.digest(self.context(purpose, ids))
-        return known
+        return self._mac.digest(self.context(purpose, ids))
 
     def keyed(self, purpose: str, ids: Sequence[str | int], data: bytes) -> bytes:
         """``HMAC(salt(purpose, ids), data)``, 32 bytes: digests, tags and derived ids are made of it."""
-        return hmac_sha256(self.salt(purpose, ids), data)
+        if ids:
+            return hmac_sha256(self.salt(purpose, ids), data)
+        state = self._salts.get(purpose)
+        if state is None:
+            state = self._salts[purpose] = HmacState(self.salt(purpose, ids))
+        return state.digest(data)
 
     def digest(self, purpose: str, ids: Sequence[str | int], data: bytes) -> str:
         """The keyed value as 64 hex."""
-        return hmac_sha256(self.salt(purpose, ids), data).hex()
+        return self.keyed(purpose, ids, data).hex()
 
     def tag(self, purpose: str, ids: Sequence[str | int], data: bytes) -> str:
         """The first 32 hex of the keyed value: shows equality inside the stream only."""
-        return hmac_sha256(self.salt(purpose, ids), data).hex()[:TAG_HEX]
+        return self.keyed(purpose, ids, data).hex()[:TAG_HEX]
 
     def address(self, data: bytes) -> bytes:
         """``HMAC(K_address, data)``: equal bytes in one stream have one address."""

@@ -13,6 +13,7 @@ from decimal import Decimal, InvalidOperation
 from enum import Enum
 from typing import Any, Final
 
+import orjson
 from msgspec import Struct
 
 from counterfoil.core.canonical import JSON, encode
@@ -22,7 +23,7 @@ from counterfoil.core.paths import Path, path_text
 from counterfoil.core.registered import register, registered_class, registered_name
 from counterfoil.errors import IntegerTooLong, NotDecodable, NotEncodable, TooDeep
 
-__all__ = ["PartRef", "comparable", "comparable_text", "from_json", "register", "to_json"]
+__all__ = ["PartRef", "call_form", "comparable", "comparable_text", "from_json", "register", "to_json"]
 
 _FLOAT_TAG: Final = b'"$float"'
 _FLOAT_TEXT: Final = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:e[+-][0-9]+)?").fullmatch
@@ -447,6 +448,27 @@ def comparable(value: JSON) -> JSON:
         if tag == "$literal" and type(inner) is dict:
             return {tag: {name: comparable(item) for name, item in inner.items()}}
     return {name: comparable(item) for name, item in value.items()}
+
+
+def call_form(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[JSON, bytes]:
+    """The JSON form of a call's arguments, ``{"args": […], "kwargs": {…}}``, and its :func:`comparable_text`.
+
+    Raises as :func:`to_json` does, paths beginning with ``arguments``.
+    """
+    given: JSON = {"args": list(args), "kwargs": {}}
+    if not kwargs and _AS_THEY_ARE.issuperset(map(type, args)):
+        # Of most calls: no copy is to be made and no tag can occur. Text and integers that the quick encoder does not
+        # write are left to the other way.
+        try:
+            return given, orjson.dumps(given)
+        except TypeError:
+            pass
+    given = to_json({"args": given["args"], "kwargs": dict(kwargs)}, "arguments")
+    return given, comparable_text(given)
+
+
+_AS_THEY_ARE: Final = frozenset({str, int, bool, type(None)})
+"""Types whose values are their own JSON form, but for integers of too many digits, which no quick encoder writes."""
 
 
 def comparable_text(value: JSON) -> bytes:

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar, Token
@@ -77,13 +76,15 @@ class RunScope:
         self._latch: BaseException | None = None
         self._cancelled: RunCancelled | None = None
         self._closed = False
-        self._occurrences: Counter[tuple[str, str, str]] = Counter()
+        self._occurrences: dict[tuple[str, str, str], int] = {}
         self._returned: dict[tuple[str, str, str], set[int]] = {}
         self._parts: dict[Any, Any] = {}
         self._flights: set[str] = set()
         self._idle_calls: list[Callable[[], None]] = []
         self._waiting = 0
-        self._condition = threading.Condition(threading.RLock())
+        # One lock under two names: what only looks or counts takes the bare one, which is a call less each way.
+        self._lock = threading.RLock()
+        self._condition = threading.Condition(self._lock)
         self._renewing = threading.Lock()
 
     # ---- may this run go on? ----
@@ -124,7 +125,7 @@ class RunScope:
 
     def latch(self, reason: BaseException) -> BaseException:
         """Park the run for this reason; the first one stays. Returns the reason to raise."""
-        with self._condition:
+        with self._lock:
             if self._latch is None:
                 self._latch = reason
             return self._latch
@@ -148,7 +149,7 @@ class RunScope:
 
     def cancel(self) -> None:
         """Somebody outside has recorded that this run is to end; it does at its next call."""
-        with self._condition:
+        with self._lock:
             if self._cancelled is None:
                 self._cancelled = RunCancelled(f"run {self.run_id} was cancelled from outside")
             self.latch(self._cancelled)
@@ -158,7 +159,7 @@ class RunScope:
 
         A run that is suspended already waits for these too.
         """
-        with self._condition:
+        with self._lock:
             parked = self.latch(RunSuspended(message, cause=cause, waits_for=waits_for))
             if isinstance(parked, RunSuspended):
                 parked.waits_for = tuple(dict.fromkeys((*parked.waits_for, *waits_for)))
@@ -171,7 +172,7 @@ class RunScope:
 
     def close(self) -> None:
         """The run's block has ended; later calls get ``RunClosed``."""
-        with self._condition:
+        with self._lock:
             self._closed = True
 
     # ---- lease ----
@@ -220,15 +221,15 @@ class RunScope:
 
     def occurrence(self, name: str, digest: str, scope: str | None = None) -> int:
         """1 for the first call with this name and argument digest in this scope, in program order; then 2, 3, …"""
-        with self._condition:
-            key = (step_path() if scope is None else scope, name, digest)
+        key = (step_path() if scope is None else scope, name, digest)
+        with self._lock:
             returned = self._returned.get(key)
             if returned:
                 number = min(returned)
                 returned.discard(number)
                 return number
-            self._occurrences[key] += 1
-            return self._occurrences[key]
+            number = self._occurrences[key] = self._occurrences.get(key, 0) + 1
+            return number
 
     def give_back(self, name: str, digest: str, number: int, scope: str) -> None:
         """That call came to nothing that was recorded: the next one like it takes its number.
@@ -236,7 +237,7 @@ class RunScope:
         So a call that is tried again after the storage failed, or after a cancellation, is the same call to whoever
         resumes the run.
         """
-        with self._condition:
+        with self._lock:
             self._returned.setdefault((scope, name, digest), set()).add(number)
 
     def part(self, factory: Callable[[RunScope], T]) -> T:
@@ -244,7 +245,7 @@ class RunScope:
         known: T | None = self._parts.get(factory)
         if known is not None:
             return known
-        with self._condition:
+        with self._lock:
             if factory not in self._parts:
                 self._parts[factory] = factory(self)
             found: T = self._parts[factory]
@@ -252,14 +253,16 @@ class RunScope:
 
     def seat(self, factory: Callable[[RunScope], T], part: T) -> None:
         """Put a part in the place of the one that ``factory`` would make, before anybody asks for it."""
-        with self._condition:
+        with self._lock:
             self._parts[factory] = part
 
     # ---- after a fork ----
 
     def inherited(self) -> None:
         """In the child of a fork: the threads of the calls in flight, and whoever held the lock, are the parent's."""
-        self._condition = threading.Condition(threading.RLock())
+        # One lock under two names: what only looks or counts takes the bare one, which is a call less each way.
+        self._lock = threading.RLock()
+        self._condition = threading.Condition(self._lock)
         self._renewing = threading.Lock()
         self._flights.clear()
         self._idle_calls.clear()
@@ -277,13 +280,13 @@ class RunScope:
 
     def take_off(self, what: str) -> None:
         """The beginning of what :meth:`in_flight` counts, for a block whose ends are two calls."""
-        with self._condition:
+        with self._lock:
             self.check()
             self._flights.add(what)
 
     def land(self, what: str) -> None:
         """The other end of :meth:`take_off`."""
-        with self._condition:
+        with self._lock:
             self._flights.discard(what)
             idle = [] if self._flights else self._idle_calls
             if idle:
@@ -304,7 +307,7 @@ class RunScope:
 
     def when_idle(self, call: Callable[[], None]) -> None:
         """Call this once no call is in flight, from whichever thread ended the last one; at once if none is."""
-        with self._condition:
+        with self._lock:
             if self._flights:
                 self._idle_calls.append(call)
                 return

@@ -35,16 +35,17 @@ class Event:
     """One recorded event. Header members read as attributes of ``header``; ``content`` opens on first use."""
 
     __slots__ = (
+        "_header",
         "_keeps",
         "_open",
         "_opened",
         "_whole",
         "fault",
         "hash",
-        "header",
         "recorded_at_ms",
         "sequence",
         "stream_id",
+        "type",
     )
 
     def __init__(
@@ -61,7 +62,9 @@ class Event:
         self.stream_id: str = stream_id
         self.sequence: int = sequence
         self.recorded_at_ms: int = recorded_at_ms
-        self.header: Header = header
+        self._header: Header | None = header
+        self.type: str = header.event_type
+        """The event type, such as ``effect.intended``. An attribute, because folds ask each event for it."""
         self.hash: bytes = hash
         self._open = open_content
         self._opened: Opened | None = None
@@ -72,17 +75,22 @@ class Event:
         """Why the header cannot be read, if it cannot; then its members are the index columns (DESIGN 2.9)."""
 
     @property
+    def header(self) -> Header:
+        """The parsed header."""
+        assert self._header is not None, (
+            "only an event that parses its header when it is asked for begins without"
+        )
+        return self._header
+
+    @property
     def event_id(self) -> str:
         """``evt_…``"""
         return self.header.event_id
 
     @property
-    def type(self) -> str:
-        """The event type, such as ``effect.intended``."""
-        kind: str = self.header.raw[
-            "event_type"
-        ]  # as the attribute has it, in half the time: folds ask for each
-        return kind
+    def version(self) -> int:
+        """The version of the event type."""
+        return self.header.event_schema_version
 
     @property
     def data(self) -> Mapping[str, Any]:

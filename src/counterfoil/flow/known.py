@@ -26,11 +26,15 @@ def interpreted(
     Raises ``UnknownEventType`` naming type, version and sequence of the first one that this build does not know;
     passing over an event is a property that its producer gave it, never a guess of an older reader.
     """
+    seen: set[tuple[str, int]] = set()
     for event in events:
-        kind, version = event.type, event.header.event_schema_version
-        if version < upcasts.newest(kind):
+        kind, version = event.type, event.version
+        if (kind, version) in seen:
+            yield event
+        elif version < upcasts.newest(kind):
             yield _upcast(event, version, upcasts)
         elif registry.known(kind, version):
+            seen.add((kind, version))
             yield event
         elif not event.header.ignorable:
             raise UnknownEventType(

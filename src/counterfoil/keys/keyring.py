@@ -33,17 +33,17 @@ Made = TypeVar("Made")
 class _Cache(Generic[Kept]):
     """Things kept for :data:`CACHE_S` from when they were made, however often they are used."""
 
-    __slots__ = ("_clock", "_kept")
+    __slots__ = ("_kept", "_monotonic")
 
     def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+        self._monotonic = clock.monotonic
         self._kept: dict[object, tuple[float, Kept]] = {}
 
     def get(self, name: object) -> Kept | None:
         found = self._kept.get(name)
         if found is None:
             return None
-        if self._clock.monotonic() < found[0]:
+        if self._monotonic() < found[0]:
             return found[1]
         self._kept.pop(name, None)
         return None
@@ -51,7 +51,7 @@ class _Cache(Generic[Kept]):
     def keep(self, name: object, value: Kept) -> Kept:
         if len(self._kept) >= CACHE_KEYS_MAX:
             self._kept.clear()
-        self._kept[name] = (self._clock.monotonic() + CACHE_S, value)
+        self._kept[name] = (self._monotonic() + CACHE_S, value)
         return value
 
     def clear(self) -> None:

@@ -134,7 +134,7 @@ def tally_of(record: Iterable[Event]) -> Tally:
 # ---- identity and record -------------------------------------------------------------------------------------------
 
 
-class Identity(Struct, frozen=True):
+class Identity(Struct, frozen=True, gc=False):
     """A memoised unit: where it stands in the program, its name, and a tag of its arguments and occurrence."""
 
     kind: str
@@ -160,11 +160,11 @@ def identify(scope: RunScope, kind: str, name: str, arguments: bytes) -> Identit
     digest = material.digest("arguments", [], arguments)
     path = step_path()
     occurrence = scope.occurrence(f"{kind}:{name}", digest, path)
-    memo = material.tag("memo", [], canonical.encode([path, kind, name, digest, occurrence]))
+    memo = material.tag("memo", [], canonical.encode_row([path, kind, name, digest, occurrence]))
     return Identity(kind, name, path, digest, memo, occurrence)
 
 
-class Begun(Struct, frozen=True):
+class Begun(Struct, frozen=True, gc=False):
     """Attempts at a unit that brought no result: the step they share, and how many there were."""
 
     step_id: str | None = None

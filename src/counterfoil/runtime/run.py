@@ -37,7 +37,7 @@ from counterfoil.runtime.notes import Notes
 from counterfoil.runtime.shutdown import WATCH
 from counterfoil.runtime.slots.facade import State
 from counterfoil.runtime.spec import RunSpec
-from counterfoil.runtime.step import check_callable, is_async, step_flow
+from counterfoil.runtime.step import asked_step, check_callable, is_async, live_step, result_of, step_flow
 
 if TYPE_CHECKING:
     import asyncio
@@ -186,7 +186,10 @@ class Run(Asking, Checking, Notes):
 
         Identity is the name, the arguments and which call of these it is. Arguments and result need a JSON form.
         """
-        return cast("R", self._drive(step_flow(self._open_scope(), name, fn, args, kwargs)))
+        scope = self._open_scope()
+        asked = asked_step(scope, name, fn, args, kwargs)
+        found = asked.recorded
+        return cast("R", self._drive(live_step(scope, asked)) if found is None else result_of(found))
 
     @overload
     async def astep(
@@ -196,7 +199,10 @@ class Run(Asking, Checking, Notes):
     async def astep(self, name: str, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R: ...
     async def astep(self, name: str, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """As :meth:`step`, for tasks: ``fn`` is async, or sync and called in a thread."""
-        return await self._adrive(step_flow(self._open_scope(), name, fn, args, kwargs))
+        scope = self._open_scope()
+        asked = asked_step(scope, name, fn, args, kwargs)
+        found = asked.recorded
+        return await self._adrive(live_step(scope, asked)) if found is None else result_of(found)
 
     def record(
         self,
@@ -406,10 +412,11 @@ class Run(Asking, Checking, Notes):
         return self._entered
 
     def _open_scope(self) -> RunScope:
-        self._known()
-        if self._scope is None:
+        scope = self._scope
+        if scope is None:
+            self._known()
             raise RunClosed(f"run {self.id} has ended", hint="call ledger.run(...) again", run_id=self.id)
-        return self._scope
+        return scope
 
     def _open(self, entered: Entered, *, asynchronous: bool) -> None:
         self._entered = entered

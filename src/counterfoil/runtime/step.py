@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from counterfoil.core.event import Draft
-from counterfoil.core.values import comparable_text, from_json, to_json
+from counterfoil.core.values import call_form, from_json, to_json
 from counterfoil.errors import InputError, InvalidForm
 from counterfoil.flow.context import RunScope, inside_step
 from counterfoil.flow.event import Event
@@ -52,20 +52,45 @@ def step_flow(
 
     Raises what ``fn`` raises. Arguments and result need a JSON form (FORMAT 2) and are refused by path otherwise.
     """
+    asked = asked_step(scope, name, fn, args, kwargs)
+    if asked.recorded is not None:
+        return result_of(asked.recorded)
+    return (yield from live_step(scope, asked))
+
+
+class AskedStep(Struct, gc=False):
+    """A step that the code asks for, and what the ledger holds of it."""
+
+    identity: Identity
+    fn: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    given: Any
+    recorded: Event | None
+
+
+def asked_step(
+    scope: RunScope, name: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> AskedStep:
+    """The first half of :func:`step_flow`, which asks nobody for anything: no flow has to be driven for it."""
     check_text("name", name or "")
     check_callable("fn", fn)
     scope.check()
-    given = to_json({"args": list(args), "kwargs": dict(kwargs)}, "arguments")
-    identity = identify(scope, "code", name, comparable_text(given))
-    book = scope.part(Record)
-    if (found := book.take(identity)) is not None:
-        return _recorded(found)
+    given, text = call_form(args, kwargs)
+    identity = identify(scope, "code", name, text)
+    return AskedStep(identity, fn, args, kwargs, given, scope.part(Record).take(identity))
+
+
+def live_step(scope: RunScope, asked: AskedStep) -> Flow[Any]:
+    """The second half of :func:`step_flow`, of a step that has no recorded result."""
+    identity = asked.identity
+    name = identity.name
     attempt = yield from begin(scope, identity)
     with scope.in_flight(attempt.step_id), attempted(scope, attempt):
         named = {} if attempt.shown == name else {"name": name}
-        yield from record(scope, started_draft(scope, attempt, {"input": given, **named}))
+        yield from record(scope, started_draft(scope, attempt, {"input": asked.given, **named}))
         scope.check_cancelled()
-        answer: CallResult = yield Call(name, inside(identity, fn), args, dict(kwargs))
+        answer: CallResult = yield Call(name, inside(identity, asked.fn), asked.args, dict(asked.kwargs))
         return (yield from _end(scope, attempt, answer))
 
 
@@ -211,7 +236,8 @@ def _plain(value: Any, attempt: Attempt) -> Any:
     return value
 
 
-def _recorded(event: Event) -> Any:
+def result_of(event: Event) -> Any:
+    """What a recorded step came to. Raises the error that it ended with."""
     content = event.content
     if event.data["outcome"] == "error":
         raise error_of(content.get("error", {}))

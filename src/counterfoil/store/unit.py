@@ -67,7 +67,7 @@ class Unit(Struct, frozen=True):
         return sum(len(part.events) for part in self.streams)
 
 
-class Lease(Struct, frozen=True):
+class Lease(Struct, frozen=True, gc=False):
     """Time-limited ownership of a conversation's running slot, on the store's clock (ms since the epoch)."""
 
     stream_id: str
@@ -76,7 +76,7 @@ class Lease(Struct, frozen=True):
     expires_at_ms: int
 
 
-class Head(Struct, frozen=True):
+class Head(Struct, frozen=True, gc=False):
     """A stream's last event, and the fencing token claimed last (0: never) with its lease (None: free)."""
 
     stream_id: str
@@ -86,7 +86,7 @@ class Head(Struct, frozen=True):
     lease: Lease | None = None
 
 
-class Position(Struct, frozen=True):
+class Position(Struct, frozen=True, gc=False):
     """Where an event stands."""
 
     stream_id: str
@@ -96,7 +96,7 @@ class Position(Struct, frozen=True):
     hash: bytes
 
 
-class Receipt(Struct, frozen=True):
+class Receipt(Struct, frozen=True, gc=False):
     """A unit that is durable: the position of each event in append order. ``duplicate``: it was there already."""
 
     positions: tuple[Position, ...]
@@ -112,14 +112,14 @@ class Refusal(Struct, frozen=True):
 Outcome = Receipt | Refusal
 
 
-class Claimed(Struct, frozen=True):
+class Claimed(Struct, frozen=True, gc=False):
     """A lease won, with the receipt of the unit that was recorded in the same transaction."""
 
     lease: Lease
     receipt: Receipt | None = None
 
 
-class StoredEvent(Struct, frozen=True):
+class StoredEvent(Struct, frozen=True, gc=False):
     """An event as stored: the index columns (copies), the exact header bytes, its hash and its sealed records.
 
     ``content[i]`` is part i, None where the record is gone; the tuple ends at the last record present, so readers
@@ -138,7 +138,7 @@ class StoredEvent(Struct, frozen=True):
     content: tuple[bytes | None, ...] = ()
 
 
-class StoredStream(Struct, frozen=True):
+class StoredStream(Struct, frozen=True, gc=False):
     """A stream as stored: columns (copies), the exact genesis text and the head row."""
 
     stream_id: str
@@ -148,7 +148,7 @@ class StoredStream(Struct, frozen=True):
     head: Head
 
 
-class FeedPage(Struct, frozen=True):
+class FeedPage(Struct, frozen=True, gc=False):
     """A stretch of the feed over all streams, in an order that loses nothing.
 
     ``cursor`` resumes after the last event; ``caught_up`` says that nothing more was visible; ``lag`` is a notice

@@ -7,7 +7,9 @@ form. It holds all of them: no column is needed to read it, so columns stay copi
 from __future__ import annotations
 
 import re
+import struct
 import zlib
+from functools import lru_cache
 from typing import Any, Final
 
 from counterfoil.core.limits import HEADER_BYTES_MAX
@@ -96,13 +98,17 @@ def _unpacked(stored: bytes) -> bytes:
     text = stream.decompress(stored[1:], HEADER_BYTES_MAX)
     if not stream.eof:
         raise ValueError("the text of a packed header does not end")
-    digests, at, quoted = stream.unused_data.hex().encode(), 0, []
-    for mark in text.translate(None, _NO_MARKS):
-        size = _HEX[mark]
-        quoted.append(digests[at : at + size])
-        at += size
-    if at != len(digests):
-        raise ValueError("a packed header has not as many digests as it has marks")
+    digests = stream.unused_data.hex().encode()
+    try:
+        quoted = _layout(text.translate(None, _NO_MARKS)).unpack(digests)
+    except struct.error:
+        raise ValueError("a packed header has not as many digests as it has marks") from None
     # One pass over the text for all of them; a sign that stands in the header itself is kept from it.
     form = text.replace(b"%", b"%%") if b"%" in text else text
-    return form.replace(b"\x01", _QUOTED).replace(b"\x02", _QUOTED) % tuple(quoted)
+    return form.replace(b"\x01", _QUOTED).replace(b"\x02", _QUOTED) % quoted
+
+
+@lru_cache(maxsize=256)
+def _layout(marks: bytes) -> struct.Struct:
+    """How the digests for these marks lie side by side in hex; headers of one shape have the same marks."""
+    return struct.Struct("".join(f"{_HEX[mark]}s" for mark in marks))

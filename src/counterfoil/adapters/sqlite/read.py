@@ -122,7 +122,7 @@ class Reads:
             f"SELECT e.*, c.slot, c.record FROM ({chosen}) e LEFT JOIN event_content c ON c.slot {_SLOTS}",
             params,
         )
-        return _with_content([(*row[:8], stream_id, *row[8:]) for row in rows])
+        return _with_content(rows, stream_id)
 
     def feed(self, cursor: bytes = b"", limit: int = 500) -> FeedPage:
         """See ``Reader.feed``. The cursor is the position of the last event seen, 8 bytes."""
@@ -209,29 +209,28 @@ def _head(row: tuple[Any, ...]) -> Head:
     return Head(stream_id, sequence, digest, token, lease)
 
 
-def _with_content(rows: list[tuple[Any, ...]]) -> list[StoredEvent]:
-    """Events from rows of one event and one record each (or none): columns, stream id, slot, record."""
+def _with_content(rows: list[tuple[Any, ...]], stream_id: str | None = None) -> list[StoredEvent]:
+    """Events from rows of one event and one record each (or none): columns, stream id unless given, slot, record."""
     events: list[StoredEvent] = []
     last: tuple[Any, ...] | None = None
     records: list[bytes | None] = []
     for row in rows:
         if last is None or row[0] != last[0]:
             if last is not None:
-                events.append(_event(last, records))
+                events.append(_event(last, records, stream_id))
             last, records = row, []
-        slot = row[9]
+        slot = row[-2]
         if slot is not None:
             part = slot % PARTS_PER_EVENT
             while len(records) < part:
                 records.append(None)
-            records.append(row[10])
+            records.append(row[-1])
     if last is not None:
-        events.append(_event(last, records))
+        events.append(_event(last, records, stream_id))
     return events
 
 
-def _event(row: tuple[Any, ...], records: list[bytes | None]) -> StoredEvent:
+def _event(row: tuple[Any, ...], records: list[bytes | None], stream_id: str | None) -> StoredEvent:
+    stream = stream_id or row[8] or ""
     header = plain_header(row[5])
-    return StoredEvent(
-        row[0], row[8] or "", row[7], row[1], row[2], row[3], row[4], header, row[6], tuple(records)
-    )
+    return StoredEvent(row[0], stream, row[7], row[1], row[2], row[3], row[4], header, row[6], tuple(records))
