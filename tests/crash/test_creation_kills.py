@@ -1,4 +1,4 @@
-"""SIGKILL at every write, sync and rename of a ledger's creation: whatever was left, the creation is gone through again."""
+"""SIGKILL at every write, sync, link and rename of a ledger's creation: whatever was left, the creation is gone through again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 import counterfoil
 from tests.archives import verified
 
-CALLS = ("mkdir", "pwrite64", "fdatasync", "fsync", "ftruncate", "rename", "unlink")
+CALLS = ("mkdir", "pwrite64", "fdatasync", "fsync", "ftruncate", "link", "rename", "unlink")
 POINTS_MIN = 26
 WRITES_BETWEEN = 16
 """Pages between two syncs leave the same to roll back, so of those only some are tried."""

@@ -87,27 +87,34 @@ class FileKeyProvider:
 
     def new_epoch(self) -> str:
         """See ``EpochKeyProvider.new_epoch``. The directory is made too (0700); its parent must be there."""
-        kek_id = self._next_id()
         text = secrets.token_bytes(KEY_BYTES).hex().encode() + b"\n"
-        self._put(kek_id, text)
+        while not self._put(kek_id := self._next_id(), text):
+            pass  # another process or thread took that id: what it made is among the ids that the next is greater than
         return kek_id
 
-    def _put(self, kek_id: str, text: bytes) -> None:
-        target, beginning = self._directory / kek_id, self._directory / f".{kek_id}.new"
+    def _put(self, kek_id: str, text: bytes) -> bool:
+        """Make the file of a key, durable when this returns; False where one of this name is there, which stays."""
+        beginning = self._directory / f".{kek_id}.{secrets.token_hex(8)}.new"
         try:
             self._make_directory()
-            _write_durably(beginning, text)
-            # The name appears only when the bytes are on disk, so a crash leaves no half key that looks current.
-            beginning.rename(target)
+            try:
+                _write_durably(beginning, text)
+                # The name appears only when the bytes are on disk, so a crash leaves no half key that looks current; and
+                # never in the place of another, as it would by a rename: keys may be wrapped under that already.
+                os.link(beginning, self._directory / kek_id)
+            finally:
+                with contextlib.suppress(FileNotFoundError):
+                    beginning.unlink()
             _sync_directory(self._directory)
+        except FileExistsError:
+            return False
         except OSError as error:
-            with contextlib.suppress(OSError):
-                beginning.unlink()
             raise KeyWithheld(
                 f"cannot make a key-encryption key in {self._directory}: {error.strerror}",
                 hint="give this user write permission on the directory and free space",
                 path=str(self._directory),
             ) from error
+        return True
 
     def hand_out(self, kek_id: str) -> bytes:
         """The text of a key's file, for a copy or a backup of the whole ledger. Raises KeyWithheld or KeyDamaged."""
@@ -120,13 +127,10 @@ class FileKeyProvider:
         """
         if not is_id(kek_id, "kek") or not _IS_KEY_TEXT(text):
             raise KeyDamaged(f"{kek_id[:40]!r} is no key-encryption key that was handed out")
-        if kek_id in self.epochs():
-            if self.hand_out(kek_id) != text:
-                raise KeyDamaged(
-                    f"another key lies in {self._directory} under {kek_id}", path=str(self._directory)
-                )
-            return
-        self._put(kek_id, text)
+        if (kek_id in self.epochs() or not self._put(kek_id, text)) and self.hand_out(kek_id) != text:
+            raise KeyDamaged(
+                f"another key lies in {self._directory} under {kek_id}", path=str(self._directory)
+            )
 
     def destroy(self, kek_id: str) -> None:
         """See ``EpochKeyProvider.destroy``. The bytes are overwritten first, as far as the disk goes along."""

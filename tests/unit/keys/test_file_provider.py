@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import threading
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,37 @@ def test_a_clock_that_went_back_does_not_mint_an_older_epoch(tmp_path):
     second = provider.new_epoch()
     assert second > first
     assert provider.current() == second
+
+
+def test_epochs_begun_at_once_on_a_clock_that_went_back_are_keys_of_their_own(tmp_path):
+    FileKeyProvider(tmp_path / "kek", SequentialIds(time_ms=2_000_000_000_000)).new_epoch()
+    gate, made = threading.Barrier(8), []
+
+    def begin():
+        provider = FileKeyProvider(tmp_path / "kek", SequentialIds(time_ms=1_000_000_000_000))
+        gate.wait()
+        for _ in range(4):
+            kek_id = provider.new_epoch()
+            made.append((kek_id, provider.hand_out(kek_id)))
+
+    threads = [threading.Thread(target=begin) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({kek_id for kek_id, _ in made}) == len({text for _, text in made}) == 32
+    provider = FileKeyProvider(tmp_path / "kek", SequentialIds())
+    assert all(provider.hand_out(kek_id) == text for kek_id, text in made)
+    assert len(list(provider.directory.iterdir())) == 33
+
+
+def test_a_key_taken_in_beside_what_a_crash_left_of_it_is_whole(provider, tmp_path, ids):
+    kek_id = provider.new_epoch()
+    other = FileKeyProvider(tmp_path / "other", ids)
+    other.new_epoch()
+    (other.directory / f".{kek_id}.new").write_bytes(b"half")
+    other.take_in(kek_id, provider.hand_out(kek_id))
+    assert other.hand_out(kek_id) == provider.hand_out(kek_id)
 
 
 def test_a_data_key_is_wrapped_under_the_key_in_the_file(provider):
