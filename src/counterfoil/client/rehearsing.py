@@ -27,7 +27,8 @@ from counterfoil.errors import (
 from counterfoil.flow.drive import drive
 from counterfoil.flow.event import Event
 from counterfoil.flow.requests import Events, Flow
-from counterfoil.replay.difference import DIFFERED_TYPES, RunDifference, difference
+from counterfoil.replay.difference import RunDifference, difference
+from counterfoil.replay.kept import bytes_kept
 from counterfoil.replay.original import ORIGINAL_TYPES, Original
 from counterfoil.replay.recorded import check_no_loop
 from counterfoil.replay.rehearsal import Rehearsal, RehearsalRun, Steps, Understudy
@@ -100,14 +101,15 @@ class Rehearsing(Requesting):
         return [str(row["run_id"]) for row in found]
 
     def diff(self, left: str, right: str) -> RunDifference:
-        """Two runs side by side: requests, responses, decisions, effects, steps, their end, and what they used.
+        """Two runs side by side: requests, responses, decisions, effects, steps, facts, checks, artifacts, end, and use.
 
         Raises ``RunNotFound``.
         """
         rows = [self._row_of(run_id) for run_id in (left, right)]
-        records = [self._events_of(row, DIFFERED_TYPES) for row in rows]
-        requests = self._requests_of(rows, records)
-        return difference((left, records[0]), (right, records[1]), requests)
+        # Of all types: those of the application are its own.
+        records = [self._events_of(row) for row in rows]
+        bytes_of = self._requests_of(rows, records) | bytes_kept(self.ports, records[0], records[1])
+        return difference((left, records[0]), (right, records[1]), bytes_of)
 
     # ---- inside ----
 
@@ -135,8 +137,8 @@ class Rehearsing(Requesting):
             row = self._row_of(original)
         return row
 
-    def _events_of(self, row: Row, types: frozenset[str]) -> list[Event]:
-        query = Events(str(row["stream_id"]), types=types, run_id=str(row["run_id"]))
+    def _events_of(self, row: Row, types: frozenset[str] | None = None) -> list[Event]:
+        query = Events(str(row["stream_id"]), types=types, run_id=str(row["run_id"]), lightly=types is None)
         return list(self.ports.events(query))
 
     def _requests_of(self, rows: list[Row], records: list[list[Event]]) -> dict[str, str]:

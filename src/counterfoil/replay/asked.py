@@ -156,7 +156,7 @@ def asked_of(record: Iterable[Event]) -> Recorded:
     found = Recorded([], Counter())
     effects: set[str] = set()
     inside_until = beside_until = 0
-    under_way = _UnderWay()
+    under_way = UnderWay()
     for event in events:
         under_way.goes_on(event)
         if event.sequence < inside_until:
@@ -180,14 +180,14 @@ def asked_of(record: Iterable[Event]) -> Recorded:
             found.asked.append(call)
             if event.sequence < beside_until:
                 found.perhaps[call] += 1
-        elif (fact := _fact(event)) is not None:
+        elif (fact := fact_of(event)) is not None:
             found.asked.append(fact)
             if under_way.anything:
                 found.perhaps[fact] += 1
     return found
 
 
-class _UnderWay:
+class UnderWay:
     """Steps and calls of tools that have begun and not ended, going through a record.
 
     Code inside of them may keep and record too, and no replay calls it.
@@ -214,8 +214,8 @@ class _UnderWay:
             self._effects.discard(event.data["effect_id"])
 
 
-def _fact(event: Event) -> Asked | None:
-    """A fact of the application or an artifact of the run; None for what is no such thing."""
+def fact_of(event: Event) -> Asked | None:
+    """A fact of the application, a check or an artifact of the run; None for what is no such thing."""
     if event.type == STORED:
         return Asked("artifact", event.header.artifact_refs[0]["kind"], event.event_id)
     if event.type == CHECKED or event.type not in EVENT_TYPES:

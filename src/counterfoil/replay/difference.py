@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import Any, Final
 
 from msgspec import Struct
 
+from counterfoil.artifacts.events import STORED
 from counterfoil.core import canonical
 from counterfoil.core.values import comparable
 from counterfoil.effects.past import DECIDING
 from counterfoil.flow.event import Event
 from counterfoil.journal.fold import json_hash
-from counterfoil.replay.original import ORIGINAL_TYPES, calls_made_again
-
-DIFFERED_TYPES: Final = ORIGINAL_TYPES - {"admission.absorbed", "child.settled"}
+from counterfoil.replay.asked import UnderWay, fact_of
+from counterfoil.replay.original import calls_made_again
+from counterfoil.runtime.checking import CHECKED
 
 ALIGNED_MAX: Final = 4000
 """Lines of both runs together that are aligned; longer ones are compared place by place."""
@@ -23,13 +25,19 @@ ALIGNED_MAX: Final = 4000
 SHOWN_CHARACTERS: Final = 200
 """Of a text, for people; the digest is of all of it."""
 
+NAMED: Final = frozenset({"artifact", "check", "child", "decision", "effect", "fact", "step"})
+"""Kinds of which lines of one name alone stand beside each other."""
+
+NOTED: Final = frozenset({"artifact", "check", "fact"})
+"""Kinds of what code records wherever it runs, inside of a step or a tool too."""
+
 USED: Final = ("steps", "calls", "input_tokens", "output_tokens", "cost", "currency")
 
 
 class Fact(Struct, frozen=True):
-    """One thing that a run did: ``kind`` is request, response, decision, effect, child, step or end.
+    """One thing that a run did: ``kind`` is request, response, decision, effect, child, step, fact, check, artifact or end.
 
-    ``name`` is the model, tool, step or terminal. ``digest`` is a SHA-256 of all that is compared, made when it is read;
+    ``name`` is the model, tool, step, event type, check, kind or terminal. ``digest`` is a SHA-256 of all that is compared, made when it is read;
     ``told`` is its beginning for people. ``event_id`` is where it stands. ``hidden``: content that it is made of cannot be read, so it equals itself alone.
     """
 
@@ -55,7 +63,7 @@ class Pair(Struct, frozen=True):
             return False
         if one.hidden or other.hidden:
             return one.event_id == other.event_id
-        return (one.kind, one.name, one.digest) == (other.kind, other.name, other.digest)
+        return _said(one) == _said(other)
 
 
 class RunDifference(Struct, frozen=True):
@@ -79,12 +87,15 @@ class RunDifference(Struct, frozen=True):
 
 
 def difference(
-    left: tuple[str, Iterable[Event]], right: tuple[str, Iterable[Event]], requests: Mapping[str, str]
+    left: tuple[str, Iterable[Event]], right: tuple[str, Iterable[Event]], bytes_of: Mapping[str, str]
 ) -> RunDifference:
-    """Compare two runs by what is on record. ``requests`` are digests of exact requests by event id, where there is one."""
+    """Compare two runs by what is on record; ``bytes_of`` are digests of exact requests and artifacts by event id.
+
+    What something under way recorded, a step or a call, counts where both runs have it: a rehearsal does not call it.
+    """
     sides = [(run_id, list(events)) for run_id, events in (left, right)]
     (left_id, left_events), (right_id, right_events) = sides
-    one, other = list(facts_of(left_events, requests)), list(facts_of(right_events, requests))
+    one, other = _matched(facts_of(left_events, bytes_of), facts_of(right_events, bytes_of))
     return RunDifference(
         left_id, right_id, list(_aligned(one, other)), used_by(left_events), used_by(right_events)
     )
@@ -101,17 +112,18 @@ def used_by(events: Iterable[Event]) -> dict[str, Any]:
 # ---- one run ------------------------------------------------------------------------------------------------------
 
 
-def facts_of(events: Iterable[Event], requests: Mapping[str, str]) -> Iterator[Fact]:
-    """What a run did, in order. A rehearsal's answered calls are effects here like any other."""
+def facts_of(events: Iterable[Event], bytes_of: Mapping[str, str]) -> Iterator[tuple[Fact, bool]]:
+    """What a run did, in order, and whether something under way did it. A rehearsal's answered calls are effects here."""
     record = list(events)
-    reading, again = _Reading(requests), calls_made_again(record)
+    reading, again, under_way = _Reading(bytes_of), calls_made_again(record), UnderWay()
     for event in record:
+        under_way.goes_on(event)
         if event.data.get("call_id") in again:
             # A policy tried it again, and nobody was told: the attempt that counted stands for it.
             continue
         found = reading.fact(event)
         if found is not None:
-            yield found
+            yield found, found.kind in NOTED and under_way.anything
 
 
 _UNKNOWN: Final = ("?", None, True)
@@ -121,8 +133,8 @@ Handler = Callable[["_Reading", Event, Told, bool], "Fact | None"]
 
 
 class _Reading:
-    def __init__(self, requests: Mapping[str, str]) -> None:
-        self._requests = requests
+    def __init__(self, bytes_of: Mapping[str, str]) -> None:
+        self._bytes_of = bytes_of
         self._models: dict[str, str] = {}
         self._calls: dict[str, tuple[str, Any, bool]] = {}
         self._begun: dict[str | None, Event] = {}
@@ -130,9 +142,14 @@ class _Reading:
 
     def fact(self, event: Event) -> Fact | None:
         """What this event adds, if it says something of its own."""
-        content = event.content_or_none()
         handle = _HANDLERS.get(event.type)
-        return None if handle is None else handle(self, event, content or {}, content is None)
+        if handle is None:
+            # The types of the application are its own: whatever is no type of the product is a fact.
+            handle = None if fact_of(event) is None else _Reading.own
+        if handle is None:
+            return None
+        content = event.content_or_none()
+        return handle(self, event, content or {}, content is None)
 
     def remember_call(self, event: Event, told: Told, hidden: bool) -> None:
         """A call that is asked for, before anything came of it."""
@@ -171,12 +188,31 @@ class _Reading:
         output = told.get("output")
         return _fact(event, "end", event.data["terminal"], {"output": output}, _words(output), hidden)
 
+    def own(self, event: Event, told: Told, hidden: bool) -> Fact:
+        """What the application recorded; which of its fields stand in the open may change from run to run."""
+        said = {**told, **event.data}
+        return _fact(event, "fact", event.type, [event.version, said], _words(said), hidden)
+
+    def check(self, event: Event, told: Told, hidden: bool) -> Fact:
+        """What a guard or a check of the answer said."""
+        said = {**event.data, "check": told.get("name", event.data["check"])}
+        words = " ".join([said["stage"], said["outcome"], _words(told.get("reason"))]).rstrip()
+        return _fact(event, "check", said["check"], said | {"reason": told.get("reason")}, words, hidden)
+
+    def artifact(self, event: Event, told: Told, hidden: bool) -> Fact:
+        """What the run kept: what is said of it, and its bytes."""
+        member = event.header.artifact_refs[0]
+        kept, size = self._bytes_of.get(event.event_id), told.get("bytes")
+        said = {**told, "class": member["class"], "permission": event.data.get("permission"), "kept": kept}
+        words = "" if hidden else f"{told.get('name', '')} {size} bytes".strip()
+        return _fact(event, "artifact", member["kind"], said, words, hidden or kept is None)
+
     def request(self, event: Event, told: Told, hidden: bool) -> Fact:
         """What a model was asked."""
         del told, hidden
         model: str = self._named.get(event.header.step_id) or event.data["model"]
         self._models[event.data["call_id"]] = model
-        digest = self._requests.get(event.event_id)
+        digest = self._bytes_of.get(event.event_id)
         purpose = event.data["purpose"]
         if digest is None:
             return _fact(event, "request", model, {"request": event.data["request"]}, "", hidden=True)
@@ -228,6 +264,8 @@ _HANDLERS: Final[Mapping[str, Handler]] = {
     "step.finished": _Reading.step,
     "run.finished": _Reading.end,
     "child.started": _Reading.child,
+    CHECKED: _Reading.check,
+    STORED: _Reading.artifact,
     **dict.fromkeys(DECIDING, _Reading.effect),
 }
 
@@ -259,6 +297,26 @@ def _words(value: Any) -> str:
 # ---- side by side -------------------------------------------------------------------------------------------------
 
 
+def _matched(*sides: Iterable[tuple[Fact, bool]]) -> list[list[Fact]]:
+    """Both runs without what something under way recorded in one of them alone; what cannot be read stays."""
+    records = [list(side) for side in sides]
+    counts = [Counter(map(_said, (fact for fact, _ in record))) for record in records]
+    found: list[list[Fact]] = []
+    for record, own, others in zip(records, counts, reversed(counts), strict=True):
+        spare, kept = own - others, []
+        for fact, under_way in record:
+            if under_way and not fact.hidden and spare[_said(fact)] > 0:
+                spare[_said(fact)] -= 1
+            else:
+                kept.append(fact)
+        found.append(kept)
+    return found
+
+
+def _said(fact: Fact) -> tuple[str, str, str]:
+    return fact.kind, fact.name, fact.digest
+
+
 def _aligned(left: Sequence[Fact], right: Sequence[Fact]) -> Iterator[Pair]:
     if len(left) + len(right) > ALIGNED_MAX:
         yield from _place_by_place(left, right)
@@ -274,7 +332,7 @@ def _aligned(left: Sequence[Fact], right: Sequence[Fact]) -> Iterator[Pair]:
 
 def _key(fact: Fact) -> tuple[str, str]:
     """Facts of one key may stand beside each other: the models of two requests may differ, the tools of two calls not."""
-    return fact.kind, fact.name if fact.kind in {"child", "decision", "effect", "step"} else ""
+    return fact.kind, fact.name if fact.kind in NAMED else ""
 
 
 def _place_by_place(left: Sequence[Fact], right: Sequence[Fact]) -> Iterator[Pair]:

@@ -822,6 +822,106 @@ def test_two_runs_of_one_agent_are_compared():
         shop.ledger.diff(first, "run_01J9ZC3Y3V7W2R5T8QK4M6N0PN")
 
 
+def paid(run, order="o-1"):
+    run.record("shop.paid", {"of": order}, ignorable=True)
+
+
+def scanned(run, scan=b"a scan"):
+    run.artifact(scan, kind="scan")
+
+
+def checked(run, outcome="pass"):
+    run.guard("the tone of it", outcome, reason="It is kind.")
+
+
+def noting(shop, *notes, conversation="case"):
+    """The id of a run that does nothing but note these things in this order."""
+    with shop.ledger.run("noter", conversation=conversation) as run:
+        for note in notes:
+            note(run)
+    return run.id
+
+
+ELSEWHERE = pytest.mark.parametrize("conversation", ["case", "another"])
+
+
+@ELSEWHERE
+def test_runs_that_recorded_the_same_are_the_same_in_any_conversation(conversation):
+    shop = Shop()
+    first = noting(shop, paid, scanned, checked)
+    told = shop.ledger.diff(first, noting(shop, paid, scanned, checked, conversation=conversation))
+    assert told.same
+    assert [(pair.left.kind, pair.left.name) for pair in told.pairs] == [
+        ("fact", "shop.paid"),
+        ("artifact", "scan"),
+        ("check", "the tone of it"),
+        ("end", "success"),
+    ]
+
+
+@ELSEWHERE
+@pytest.mark.parametrize(
+    "notes, different",
+    [
+        ([scanned, checked], ["fact"]),
+        ([paid, checked], ["artifact"]),
+        ([paid, scanned], ["check"]),
+        ([lambda run: paid(run, "o-2"), scanned, checked], ["fact"]),
+        ([paid, lambda run: scanned(run, b"b scan"), checked], ["artifact"]),
+        ([paid, lambda run: scanned(run, b"another"), checked], ["artifact"]),
+        ([paid, scanned, lambda run: checked(run, "blocked")], ["check"]),
+        ([paid, paid, scanned, checked], ["fact"]),
+    ],
+    ids=[
+        *("no fact", "no artifact", "no check", "another fact", "other bytes of one size", "other bytes"),
+        *("another outcome", "one more"),
+    ],
+)
+def test_runs_that_differ_in_what_they_recorded_alone_are_different(notes, different, conversation):
+    shop = Shop()
+    first = noting(shop, paid, scanned, checked)
+    told = shop.ledger.diff(first, noting(shop, *notes, conversation=conversation))
+    assert kinds(told) == different
+
+
+def test_bytes_that_anyone_may_read_are_compared_with_bytes_under_a_key():
+    shop = Shop()
+    first = noting(shop, lambda run: run.artifact(b"a scan", kind="scan", classification="public"))
+    second = noting(shop, scanned)
+    assert kinds(shop.ledger.diff(first, second)) == ["artifact"]
+    assert shop.ledger.diff(
+        first, noting(shop, lambda run: run.artifact(b"a scan", kind="scan", classification="public"))
+    ).same
+
+
+def test_what_steps_and_models_recorded_inside_of_them_is_no_difference_of_a_rehearsal():
+    shop = Shop()
+
+    @counterfoil.agent("noter")
+    def noter(run):
+        def looking(request):
+            scanned(run)
+            return "Look."
+
+        run.ask(looking, "begin", name="acme-1")
+        run.step("inside", lambda: paid(run))
+        checked(run)
+
+    with shop.ledger.run("noter", conversation="case") as run:
+        noter(run)
+    assert shop.rehearse(run.id).difference.same
+
+
+def test_artifacts_whose_bytes_are_gone_equal_themselves_alone():
+    shop = Shop()
+    first, second = noting(shop, scanned), noting(shop, scanned, conversation="another")
+    store = shop.ledger.artifacts.store
+    for row in shop.ledger.artifacts.rows():
+        store.delete(str(row["sha256"]))
+    assert kinds(shop.ledger.diff(first, second)) == ["artifact"]
+    assert shop.ledger.diff(first, first).same
+
+
 def test_where_content_is_gone_a_difference_says_so():
     shop = Shop()
     first = shop.run()

@@ -18,7 +18,7 @@ from counterfoil.cli.render.rehearsed import difference_json, difference_lines
 @face_options(ledger=True)
 @pass_face
 def command(face: Face, left: str, right: str, whole: bool) -> int:
-    """Compare two runs: requests, responses, decisions, effects, steps, their end, and what they used.
+    """Compare two runs: requests, responses, decisions, effects, steps, facts, checks, artifacts, end, and what they used.
 
     Exit code 4: they differ in anything but what they used.
     """
