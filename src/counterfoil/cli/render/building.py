@@ -32,6 +32,8 @@ class Build(Struct):
     suspended: dict[str, int] = field(default_factory=dict)
     spoken: Note | None = None
     proposals: dict[str, Note] = field(default_factory=dict)
+    children: dict[str, str] = field(default_factory=dict)
+    """The agent of each child by its stream."""
     repairs: dict[str, str] = field(default_factory=dict)
     """What is undone, by the id of its repair and by that of each effect that undoes it."""
     places: dict[str, int] = field(default_factory=dict)

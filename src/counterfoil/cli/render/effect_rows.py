@@ -325,7 +325,13 @@ def _late(build: Build, event: Event) -> None:
     stale = isinstance(token, int) and current is not None and token < current
     worker = f"from a worker with {'stale ' if stale else ''}token {token}" if token is not None else ""
     note.detail = [Span(f"{found.pair.stub.tool} ({found.pair.sequence}): {outcome}"), Span(worker)]
-    if before in IN_DOUBT or before == "in_review":
+    undecided = before in IN_DOUBT or before == "in_review"
+    if outcome == "unknown":
+        # Nobody sends such an answer on purpose; it decides nothing, and must not look as if it did.
+        said = "how it ended is still not known" if undecided else "says nothing of how it ended"
+        note.detail.append(Span(said, "doubt" if undecided else "quiet"))
+        return
+    if undecided:
         note.detail.append(Span("ends the doubt", "good"))
         found.pair.cheque = _cheque(build, found, event, content)
         return

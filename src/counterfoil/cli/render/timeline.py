@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from counterfoil.cli.render import artifact_rows, decision_rows, effect_rows, repair_rows, run_rows, step_rows
+from counterfoil.cli.render import (
+    artifact_rows,
+    beside_rows,
+    custody_rows,
+    decision_rows,
+    effect_rows,
+    repair_rows,
+    run_rows,
+    step_rows,
+)
 from counterfoil.cli.render.building import Build
 from counterfoil.cli.render.fold import fold
 from counterfoil.cli.render.line import Span
@@ -53,7 +62,7 @@ def _take(build: Build, event: Event) -> None:
     if event.fault:
         _fault(build, event)
         return
-    handler = _HANDLERS.get(event.type, _other)
+    handler = HANDLERS.get(event.type, _other)
     try:
         handler(build, event)
     except (LookupError, TypeError, ValueError, AssertionError):
@@ -75,7 +84,7 @@ def _fault(build: Build, event: Event) -> None:
 
 
 def _other(build: Build, event: Event) -> None:
-    """A type without a row of its own: its public fields, so that nothing recorded is invisible."""
+    """A type of the application, or of a newer writer: its public fields, so that nothing recorded is invisible."""
     note = build.note(event, "·", marked(event.type))
     note.detail = [Span(f"{marked(name)} {shown(value)}", "quiet") for name, value in event.data.items()]
     note.fold = event.type
@@ -83,11 +92,14 @@ def _other(build: Build, event: Event) -> None:
 
 Handler = Callable[[Build, Event], None]
 
-_HANDLERS: Final[Mapping[str, Handler]] = {
+HANDLERS: Final[Mapping[str, Handler]] = {
     **run_rows.HANDLERS,
     **step_rows.HANDLERS,
     **effect_rows.HANDLERS,
     **decision_rows.HANDLERS,
     **artifact_rows.HANDLERS,
     **repair_rows.HANDLERS,
+    **beside_rows.HANDLERS,
+    **custody_rows.HANDLERS,
 }
+"""How each type of the product is drawn."""
