@@ -5,8 +5,10 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
+import click
 import pytest
 
+from counterfoil.cli.root import root
 from tests.command import Shell, in_review, refunded
 
 
@@ -29,6 +31,38 @@ def test_an_empty_list_for_programs_is_no_line(shell, what):
     shell("init")
     done = shell("ls", what, "--json")
     assert (done.code, done.out, done.err) == (0, "", "")
+
+
+def commands_with(option, command, words=()):
+    """Every command that takes this option, as its words, with how many arguments it needs."""
+    if isinstance(command, click.Group):
+        for name in command.list_commands(click.Context(command)):
+            yield from commands_with(
+                option, command.get_command(click.Context(command), name), (*words, name)
+            )
+    elif any(option in param.opts for param in command.params):
+        needed = sum(isinstance(param, click.Argument) and param.required for param in command.params)
+        yield *words, *["case-8472"] * needed
+
+
+LISTS = sorted(commands_with("--limit", root))
+
+
+def test_every_command_with_a_limit_is_found():
+    assert {("ls",), ("review", "ls"), ("show",), ("turns",)} <= set(LISTS)
+
+
+@pytest.mark.parametrize("words", LISTS, ids=" ".join)
+def test_a_limit_of_nothing_is_nothing_as_it_is_in_python(shell, words):
+    refunded(shell)
+    for form in ((), ("--json",)):
+        done = shell(*words, "--limit", "0", *form)
+        assert (done.code, done.out, done.err) == (0, "", "")
+    assert shell(*words, "--limit", "-1").code == 64
+
+
+def test_a_limit_of_nothing_hides_no_ledger_that_is_not_there(shell):
+    assert shell("ls", "--limit", "0").code == 66
 
 
 def test_a_conversation_is_listed_with_agent_last_run_and_counts(shell):

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
 from counterfoil.access.session import DEFAULT_CEILING
+from counterfoil.cli.exits import Exit
 from counterfoil.cli.face import Face
 from counterfoil.core.event_types import CLASSES
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+LIMIT_MAX: Final = 10_000
+"""Lines of a page, unless a command says otherwise."""
 
 pass_face = click.make_pass_decorator(Face)
 
@@ -31,6 +35,14 @@ def face_options(*, ledger: bool) -> Callable[[F], F]:
         decorated: F = click.option("--json", "as_json", is_flag=True, help="JSON for programs.")(found)
         return decorated
 
+    return decorate
+
+
+def limit_option(default: int, told: str = "Lines of a page.", *, most: int = LIMIT_MAX) -> Callable[[F], F]:
+    """Adds ``--limit``, by the one rule of all lists: from 0, which is nothing (``core.bounds``)."""
+    decorate: Callable[[F], F] = click.option(
+        "--limit", type=click.IntRange(0, most), default=default, show_default=True, help=told
+    )
     return decorate
 
 
@@ -73,6 +85,13 @@ def _kept(function: Callable[..., Any]) -> Callable[..., Any]:
         face.tenant = options.pop("tenant", None) or face.tenant
         if options.pop("no_color"):
             face.color = False
-        return function(*args, **options)
+        return _nothing(face, options) if options.get("limit") == 0 else function(*args, **options)
 
     return call
+
+
+def _nothing(face: Face, options: dict[str, Any]) -> int:
+    """A list of nothing: no line, and none that says that there is nothing; the ledger has to be there all the same."""
+    if options.get("journal") is None:
+        face.open().close()
+    return Exit.DONE

@@ -9,10 +9,9 @@ import click
 from counterfoil.cli.commanding import ledger_option
 from counterfoil.cli.exits import Exit
 from counterfoil.cli.face import Face
-from counterfoil.cli.options import face_options, pass_face, reading_options
+from counterfoil.cli.options import face_options, limit_option, pass_face, reading_options
 from counterfoil.cli.render.accessed import decision_json, decision_lines
 from counterfoil.cli.render.line import Line, Span
-from counterfoil.cli.verbs.ls import LIMIT_MAX
 from counterfoil.client.access import STREAM
 
 
@@ -24,9 +23,7 @@ def command() -> None:
 
 @command.command(name="ls", short_help="List decisions about access.")
 @click.option("--after", type=click.IntRange(0), default=0, help="Go on after this one; the foot names it.")
-@click.option(
-    "--limit", type=click.IntRange(1, LIMIT_MAX), default=50, show_default=True, help="Lines of a page."
-)
+@limit_option(50)
 @reading_options
 @face_options(ledger=True)
 @pass_face

@@ -9,12 +9,11 @@ import click
 from counterfoil.cli.commanding import ledger_option
 from counterfoil.cli.exits import Exit, failure_of
 from counterfoil.cli.face import Face
-from counterfoil.cli.options import face_options, pass_face, reading_options
+from counterfoil.cli.options import face_options, limit_option, pass_face, reading_options
 from counterfoil.cli.render import approved
 from counterfoil.cli.render.failure import failure_lines
 from counterfoil.cli.render.line import Line, Span
 from counterfoil.cli.shapes import row_json
-from counterfoil.cli.verbs.ls import LIMIT_MAX
 from counterfoil.errors import CounterfoilError
 from counterfoil.flow.event import Event
 from counterfoil.store.rows import Row
@@ -48,9 +47,7 @@ def command() -> None:
 @_assignee
 @click.option("--overdue", is_flag=True, help="Only those whose answer was due before now.")
 @click.option("--after", metavar="ID", help="Go on after this one.")
-@click.option(
-    "--limit", type=click.IntRange(1, LIMIT_MAX), default=50, show_default=True, help="Lines of a page."
-)
+@limit_option(50)
 @reading_options
 @face_options(ledger=True)
 @pass_face

@@ -13,7 +13,7 @@ import click
 from counterfoil.cli.commanding import ledger_option
 from counterfoil.cli.exits import Exit
 from counterfoil.cli.face import Face
-from counterfoil.cli.options import face_options, pass_face, reading_options
+from counterfoil.cli.options import face_options, limit_option, pass_face, reading_options
 from counterfoil.cli.render import artifact_rows
 from counterfoil.cli.render.artifact_rows import Listed, short
 from counterfoil.cli.render.cells import text
@@ -21,7 +21,6 @@ from counterfoil.cli.render.line import Line, Span
 from counterfoil.cli.render.marks import marked
 from counterfoil.cli.render.times import plural
 from counterfoil.cli.shapes import row_json
-from counterfoil.cli.verbs.ls import LIMIT_MAX
 from counterfoil.errors import CounterfoilError, InvalidForm
 from counterfoil.store.rows import Row
 
@@ -45,9 +44,7 @@ def command() -> None:
 @click.option("--run", "run_id", metavar="ID", help="Only those of this run.")
 @click.option("--spilled", is_flag=True, help="Values that moved out of events too.")
 @click.option("--after", metavar="STREAM SHA256", nargs=2, help="Go on after this one.")
-@click.option(
-    "--limit", type=click.IntRange(1, LIMIT_MAX), default=50, show_default=True, help="Lines of a page."
-)
+@limit_option(50)
 @reading_options
 @face_options(ledger=True)
 @pass_face

@@ -10,7 +10,7 @@ import click
 from counterfoil.cli.commanding import ledger_option
 from counterfoil.cli.exits import Exit
 from counterfoil.cli.face import Face
-from counterfoil.cli.options import face_options, pass_face, reading_options
+from counterfoil.cli.options import face_options, limit_option, pass_face, reading_options
 from counterfoil.cli.render import listing
 from counterfoil.cli.render.cells import text
 from counterfoil.cli.render.children_rows import children_lines
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from counterfoil.client.ledger import Ledger
 
 WHAT = ("conversations", "runs", "effects", "reviews", "children")
-LIMIT_MAX = 10_000
 STATES: dict[str, tuple[str, ...]] = {
     "conversations": (),
     "runs": ("running", "suspended", "finished"),
@@ -55,9 +54,7 @@ STATES: dict[str, tuple[str, ...]] = {
 @click.argument("what", type=click.Choice(WHAT), default="conversations", required=False)
 @click.option("--state", metavar="S", help="Only these: a state of runs, effects, reviews or children.")
 @click.option("--after", metavar="ID", help="Go on after this one; the foot of a page names it.")
-@click.option(
-    "--limit", type=click.IntRange(1, LIMIT_MAX), default=50, show_default=True, help="Lines of a page."
-)
+@limit_option(50)
 @reading_options
 @face_options(ledger=True)
 @pass_face

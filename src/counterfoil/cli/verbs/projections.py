@@ -12,13 +12,12 @@ from counterfoil.cli.apps import APP_HELP
 from counterfoil.cli.exits import Exit
 from counterfoil.cli.face import Face
 from counterfoil.cli.looking_back import declare_projections, view_json
-from counterfoil.cli.options import face_options, pass_face, reading_options
+from counterfoil.cli.options import face_options, limit_option, pass_face, reading_options
 from counterfoil.cli.render.exact import written
 from counterfoil.cli.render.line import Line, Span
 from counterfoil.cli.render.marks import marked
 from counterfoil.cli.render.table import Column, table
 from counterfoil.cli.render.times import count, moment, plural
-from counterfoil.cli.verbs.ls import LIMIT_MAX
 from counterfoil.client.ledger import Ledger
 from counterfoil.client.projector import View
 from counterfoil.core.canonical import decode
@@ -36,7 +35,7 @@ def command() -> None:
 
 @command.command(name="ls", short_help="How far each projection is kept, and how far it lags.")
 @click.argument("conversation", metavar="[CONVERSATION]", required=False)
-@click.option("--limit", type=click.IntRange(1, LIMIT_MAX), default=PAGE, show_default=True, help="Lines.")
+@limit_option(PAGE, "Lines.")
 @reading_options
 @face_options(ledger=True)
 @pass_face

@@ -16,13 +16,12 @@ from counterfoil.cli.exits import Exit
 from counterfoil.cli.face import Face
 from counterfoil.cli.finding import find
 from counterfoil.cli.given import json_given
-from counterfoil.cli.options import face_options, pass_face, reading_options
+from counterfoil.cli.options import face_options, limit_option, pass_face, reading_options
 from counterfoil.cli.render import repaired
 from counterfoil.cli.render.draw import timeline_lines
 from counterfoil.cli.render.line import Line, Span
 from counterfoil.cli.render.timeline import timeline
 from counterfoil.cli.shapes import row_json, timeline_row_json
-from counterfoil.cli.verbs.ls import LIMIT_MAX
 from counterfoil.core.ids import is_id
 from counterfoil.effects.rows import EFFECTS
 from counterfoil.errors import InvalidForm, PolicyMissing
@@ -62,9 +61,7 @@ def command() -> None:
     "--state", type=click.Choice([*STATES, "all"]), default="open", show_default=True, help="Which ones."
 )
 @click.option("--after", metavar="ID", help="Go on after this one.")
-@click.option(
-    "--limit", type=click.IntRange(1, LIMIT_MAX), default=50, show_default=True, help="Lines of a page."
-)
+@limit_option(50)
 @reading_options
 @face_options(ledger=True)
 @pass_face

@@ -11,13 +11,13 @@ from counterfoil.cli.commanding import ledger_option
 from counterfoil.cli.exits import Exit
 from counterfoil.cli.face import Face
 from counterfoil.cli.given import json_given, time_given
-from counterfoil.cli.options import face_options, pass_face, reading_options
+from counterfoil.cli.options import face_options, limit_option, pass_face, reading_options
 from counterfoil.cli.render.draw import timeline_lines
 from counterfoil.cli.render.line import Line, Span
 from counterfoil.cli.render.reviewed import assigned_lines, review_heading, settled_lines
 from counterfoil.cli.render.timeline import timeline
 from counterfoil.cli.shapes import row_json, timeline_row_json
-from counterfoil.cli.verbs.ls import LIMIT_MAX, reviews
+from counterfoil.cli.verbs.ls import reviews
 from counterfoil.client.reading import conversation
 from counterfoil.core.forms import time_text
 from counterfoil.effects.decide import ReviewCause
@@ -53,9 +53,7 @@ def command() -> None:
 @click.option("--unassigned", is_flag=True, help="Only those that nobody has.")
 @click.option("--overdue", is_flag=True, help="Only those that were due before now.")
 @click.option("--after", metavar="ID", help="Go on after this one.")
-@click.option(
-    "--limit", type=click.IntRange(1, LIMIT_MAX), default=50, show_default=True, help="Lines of a page."
-)
+@limit_option(50)
 @reading_options
 @face_options(ledger=True)
 @pass_face

@@ -11,10 +11,9 @@ from counterfoil.cli.commanding import ledger_option
 from counterfoil.cli.exits import Exit
 from counterfoil.cli.face import Face
 from counterfoil.cli.given import json_given
-from counterfoil.cli.options import face_options, pass_face, reading_options
+from counterfoil.cli.options import face_options, limit_option, pass_face, reading_options
 from counterfoil.cli.render.scheduled import empty_lines, made_lines, over_lines, schedule_lines
 from counterfoil.cli.shapes import row_json
-from counterfoil.cli.verbs.ls import LIMIT_MAX
 from counterfoil.core.event_types import CLASSES, DEFAULT_CLASS
 from counterfoil.core.forms import time_text
 from counterfoil.errors import InvalidForm
@@ -35,7 +34,7 @@ def command() -> None:
 @command.command(name="ls", short_help="List schedules.")
 @click.option("--conversation", metavar="NAME", help="Only those of this conversation.")
 @click.option("--state", type=click.Choice(STATES), default="active", show_default=True, help="Which ones.")
-@click.option("--limit", type=click.IntRange(1, LIMIT_MAX), default=50, show_default=True, help="How many.")
+@limit_option(50, "How many.")
 @reading_options
 @face_options(ledger=True)
 @pass_face

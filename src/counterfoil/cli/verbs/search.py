@@ -10,7 +10,7 @@ from msgspec.structs import asdict
 from counterfoil.cli.commanding import ledger_option, word
 from counterfoil.cli.exits import Exit
 from counterfoil.cli.face import Face
-from counterfoil.cli.options import face_options, pass_face
+from counterfoil.cli.options import face_options, limit_option, pass_face
 from counterfoil.cli.render.found import found_lines, lag_words
 from counterfoil.cli.render.line import Line, Span
 from counterfoil.core.forms import time_text
@@ -36,9 +36,7 @@ LIMIT: Final = 20
 )
 @click.option("--purpose", metavar="P", help="What for.")
 @click.option("--query", is_flag=True, help='The text is a query: words, "texts", OR, NOT, parentheses.')
-@click.option(
-    "--limit", type=click.IntRange(1, LIMIT_MAX), default=LIMIT, show_default=True, help="Lines of a page."
-)
+@limit_option(LIMIT, most=LIMIT_MAX)
 @click.option("--after", type=int, metavar="N", help="Go on after this one; the foot of a page names it.")
 @click.option(
     "--wait",

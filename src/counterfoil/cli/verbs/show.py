@@ -13,7 +13,7 @@ from counterfoil.cli.exits import Exit
 from counterfoil.cli.face import Face
 from counterfoil.cli.finding import Named, find, opened
 from counterfoil.cli.looking_back import declare_projections, show_past
-from counterfoil.cli.options import face_options, pass_face, reading_options
+from counterfoil.cli.options import face_options, limit_option, pass_face, reading_options
 from counterfoil.cli.render.budgeted import budget_json, budget_lines
 from counterfoil.cli.render.cells import number, text
 from counterfoil.cli.render.children_rows import child_lines, parent_lines
@@ -74,9 +74,7 @@ CHILDREN_MAX: Final = 20
 @click.option(
     "--after", type=click.IntRange(0), help="Begin after this sequence. A conversation begins near its end."
 )
-@click.option(
-    "--limit", type=click.IntRange(1, LIMIT_MAX), default=LIMIT, show_default=True, help="Events to read."
-)
+@limit_option(LIMIT, "Events to read.", most=LIMIT_MAX)
 @reading_options
 @face_options(ledger=True)
 @pass_face

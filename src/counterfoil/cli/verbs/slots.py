@@ -9,17 +9,12 @@ import click
 from counterfoil.cli.commanding import ledger_option, word
 from counterfoil.cli.exits import Exit
 from counterfoil.cli.face import Face
-from counterfoil.cli.options import face_options, pass_face, reading_options
+from counterfoil.cli.options import face_options, limit_option, pass_face, reading_options
 from counterfoil.cli.render.line import Line, Span
 from counterfoil.cli.render.slotted import slot_lines
-from counterfoil.cli.verbs.ls import LIMIT_MAX
 from counterfoil.client.stating import Slot
 from counterfoil.core.forms import time_text
 from counterfoil.errors import ContentUnavailable, NotFoundError
-
-_limit = click.option(
-    "--limit", type=click.IntRange(1, LIMIT_MAX), default=50, show_default=True, help="Lines of a page."
-)
 
 
 @click.group(name="slots", short_help="State slots of a conversation: list, history.")
@@ -31,7 +26,7 @@ def command() -> None:
 @command.command(name="ls", short_help="List the slots that hold a value.")
 @click.argument("conversation", metavar="CONVERSATION")
 @click.option("--at", type=click.IntRange(0), metavar="N", help="As they were at this sequence.")
-@_limit
+@limit_option(50)
 @reading_options
 @face_options(ledger=True)
 @pass_face
@@ -48,7 +43,7 @@ def ls(face: Face, conversation: str, at: int | None, limit: int) -> int:
 @command.command(name="history", short_help="Every version of one slot.")
 @click.argument("conversation", metavar="CONVERSATION")
 @click.argument("slot", metavar="SLOT")
-@_limit
+@limit_option(50)
 @reading_options
 @face_options(ledger=True)
 @pass_face

@@ -7,10 +7,9 @@ import click
 from counterfoil.cli.commanding import ledger_option
 from counterfoil.cli.exits import Exit
 from counterfoil.cli.face import Face
-from counterfoil.cli.options import face_options, pass_face, reading_options
+from counterfoil.cli.options import face_options, limit_option, pass_face, reading_options
 from counterfoil.cli.render import turned
 from counterfoil.cli.turning import journal_option, opened_journal
-from counterfoil.cli.verbs.ls import LIMIT_MAX
 from counterfoil.journal.answers import info_json
 from counterfoil.journal.contract import MAX_LIST
 from counterfoil.journal.event import TurnInfo
@@ -23,9 +22,7 @@ from counterfoil.journal.event import TurnInfo
     metavar="NAME",
     help="Only turns of this session: a conversation, or what the journal was told.",
 )
-@click.option(
-    "--limit", type=click.IntRange(1, LIMIT_MAX), default=MAX_LIST, show_default=True, help="Lines of a page."
-)
+@limit_option(MAX_LIST)
 @journal_option
 @reading_options
 @face_options(ledger=True)
