@@ -111,3 +111,29 @@ def test_a_worker_whose_step_another_one_took_over_and_did_is_told_so(place):
                 assert run.step("s0", str, 0) == "0"
             late.step("s0", str, 0)
         check_truth(quick)
+
+
+RECORDED_ONCE = {
+    "fact": lambda run: run.record("app.noted", {"number": 1}, ignorable=True),
+    "slot": lambda run: run.state.set("stage", "shipped"),
+    "artifact": lambda run: run.artifact(b"a letter"),
+}
+
+
+@pytest.mark.parametrize("what", sorted(RECORDED_ONCE))
+def test_a_worker_that_records_what_another_one_did_in_the_same_millisecond_is_told_so(place, what, tmp_path):
+    # Same id, same words: to the store it is an append whose answer was lost.
+    slow_clock, quick_clock = ManualClock(), ManualClock()
+    quick_clock.advance(HOUR_MS)
+    with (
+        closing(counterfoil.open(place, clock=slow_clock, artifacts=tmp_path / "kept")) as slow,
+        closing(counterfoil.open(place, clock=quick_clock, artifacts=tmp_path / "kept")) as quick,
+    ):
+        with pytest.raises(LeaseLost), slow.run("a", conversation="c", dedupe="1") as late:
+            with quick.run("a", conversation="c", dedupe="1") as run:
+                RECORDED_ONCE[what](run)
+            slow_clock.advance(HOUR_MS)
+            assert slow_clock.now_ms() == quick_clock.now_ms()
+            with pytest.raises(LeaseLost):
+                RECORDED_ONCE[what](late)
+        check_truth(quick)

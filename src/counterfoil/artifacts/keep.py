@@ -32,6 +32,7 @@ from counterfoil.flow.requests import (
     Stored,
     UnitDraft,
 )
+from counterfoil.store.unit import Receipt
 
 FILE_KIND: Final = "file"
 DEFAULT_CLASS: Final = "confidential"
@@ -176,13 +177,16 @@ def _keep(scope: RunScope, asked: Wanted, event_id: str) -> Flow[Artifact]:
         run_id=scope.run_id,
     )
     try:
-        yield Append(UnitDraft((Entry(scope.stream_id, (draft,), token=scope.token),)))
+        receipt: Receipt = yield Append(UnitDraft((Entry(scope.stream_id, (draft,), token=scope.token),)))
     except EventIdReused:
+        yield from scope.owned()
         # An append whose answer was lost had recorded it, with another object of the same call: that one counts.
         found: list[Event] = yield Read(EventsById(scope.stream_id, (event_id,)))
         return handle_of_event(ports, found[0])
     except Fenced as lost:
         raise scope.latch(scope.lost()) from lost
+    if receipt.duplicate:
+        yield from scope.owned()
     return handle_of_stored(ports, asked, stored)
 
 

@@ -32,6 +32,7 @@ from counterfoil.errors import (
 from counterfoil.flow.drafting import Outsider
 from counterfoil.flow.ports import Ports
 from counterfoil.flow.requests import Append, Entry, EventsById, Flow, NewId, Now, Read, UnitDraft
+from counterfoil.store.unit import Receipt
 
 FOLLOWERS_MAX: Final = 1_000
 """Effects that may have taken one key over, one after the other."""
@@ -188,13 +189,17 @@ def _hear(ports: Ports, effect: Standing, said: Callback) -> Flow[Heard | None]:
         other_id: str = yield NewId("evt")
         drafts.append(replace(draft, event_id=other_id))
     try:
-        yield Append(UnitDraft((Entry(effect.stream_id, tuple(drafts)),), (effect.unchanged,)))
+        unit = UnitDraft((Entry(effect.stream_id, tuple(drafts)),), (effect.unchanged,))
+        receipt: Receipt = yield Append(unit)
     except GuardFailed:
         return None
     except (EventIdReused, PartialDuplicate):
         return _heard(effect, "repeated")
     decided = meaning == "keep" and effect.state in OPEN
     after = yield from effect_now(effect.effect_id)
+    if receipt.duplicate:
+        # The same message, delivered twice within a millisecond: another one recorded it in the same words.
+        return _heard(after or effect, "repeated")
     return _heard(after or effect, "decided" if decided else _DONE[meaning])
 
 

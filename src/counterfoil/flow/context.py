@@ -18,8 +18,8 @@ from counterfoil.errors import Fenced, LeaseLost, NoRun, RunCancelled, RunClosed
 from counterfoil.flow.event import Event
 from counterfoil.flow.outside import CANCELLING, Outside
 from counterfoil.flow.ports import Ports
-from counterfoil.flow.requests import Events, Flow, Renew
-from counterfoil.store.unit import Lease
+from counterfoil.flow.requests import Events, Flow, HeadOf, Read, Renew
+from counterfoil.store.unit import Head, Lease
 
 T = TypeVar("T")
 
@@ -212,6 +212,15 @@ class RunScope:
             self.frontier("this call")
         if self._lease.expires_at_ms < until_ms:
             yield Renew(self, until_ms)
+
+    def owned(self) -> Flow[None]:
+        """Raise ``LeaseLost`` if another worker owns the run now, in a flow: asked where an append found its event there.
+
+        A store looks for the event before it looks at the token.
+        """
+        head: Head | None = yield Read(HeadOf(self.stream_id))
+        if head is not None and head.token != self.token:
+            raise self.latch(self.lost())
 
     def lost(self) -> LeaseLost:
         """The error of a worker whose conversation was taken over."""

@@ -6,7 +6,7 @@ from counterfoil.core.event import Draft
 from counterfoil.core.forms import hidden_name, is_label
 from counterfoil.errors import EventIdReused, Fenced
 from counterfoil.flow.context import RunScope
-from counterfoil.flow.requests import Append, Entry, Flow, HeadOf, Read, UnitDraft
+from counterfoil.flow.requests import Append, Entry, Flow, UnitDraft
 from counterfoil.runtime.events import Said
 from counterfoil.store.rows import Guard, RowChange
 from counterfoil.store.unit import ANY, Expected, Receipt
@@ -51,12 +51,13 @@ def record(
         )
     except Fenced as lost:
         raise scope.latch(scope.lost()) from lost
-    except EventIdReused as reused:
-        # An attempt has an id made of what is done: whoever took the run over may have recorded it, in its own words.
-        head = yield Read(HeadOf(scope.stream_id))
-        if head is None or head.token == scope.token:
-            raise
-        raise scope.latch(scope.lost()) from reused
+    except EventIdReused:
+        # What is done has an id made of it: whoever took the run over may have recorded it, in its own words.
+        yield from scope.owned()
+        raise
+    if receipt.duplicate:
+        # Or in the same words, within the same millisecond.
+        yield from scope.owned()
     return receipt
 
 

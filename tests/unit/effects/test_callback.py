@@ -97,6 +97,22 @@ def test_a_message_delivered_many_times_at_once_is_recorded_once(world, ledger, 
     assert told().count("effect.late_observed") == 1
 
 
+def test_a_message_delivered_twice_in_one_millisecond_decides_once(world, ledger, doubted, told):
+    first, second = world.open(), world.open()
+    heard, find = [], second.store.find
+
+    def beaten(stream_id, event_ids):
+        found = find(stream_id, event_ids)
+        if not heard:
+            heard.append(first.observe(KEY, "succeeded", result=1, delivery="evt_1").done)
+        return found
+
+    second.store.find = beaten
+    heard.append(second.observe(KEY, "succeeded", result=1, delivery="evt_1").done)
+    assert heard == ["decided", "repeated"]
+    assert told().count("effect.late_observed") == 1
+
+
 def test_a_callback_may_be_quicker_than_the_answer_to_the_call(world, ledger, provider, told):
     def pay_and_hear(order: str, *, idempotency_key: str = ""):
         receipt = provider.send(idempotency_key=idempotency_key, order=order)
