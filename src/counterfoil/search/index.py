@@ -13,6 +13,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from counterfoil.search.file import SearchFile
+from counterfoil.search.schema import GAPS
 from counterfoil.search.text import SEPARATOR
 
 SCOPE_BASE: Final = 0xF0000
@@ -182,13 +183,19 @@ class Index:
     # ---- what an answer rests on ----
 
     def shortfall(self, stream_id: str | None) -> Shortfall:
-        """What is missing of one conversation, or (None) of all of the tenant."""
-        where, value = ("tenant", self.tenant) if stream_id is None else ("stream_id", stream_id)
+        """What is missing of one conversation; of all of the tenant (None) 1 where anything is, however many there are."""
         with self.file.using() as connection:
-            row = connection.execute(
-                f"SELECT total(cut), total(unread), total(holes) FROM stream WHERE {where} = ?",  # noqa: S608 - one of two names
-                (value,),
-            ).fetchone()
+            if stream_id is None:
+                some = ", ".join(
+                    f"EXISTS (SELECT 1 FROM stream WHERE tenant = :tenant AND {gap} > 0)"  # noqa: S608 - three names
+                    for gap in GAPS
+                )
+                row = connection.execute(f"SELECT {some}", {"tenant": self.tenant}).fetchone()
+            else:
+                row = connection.execute(
+                    "SELECT total(cut), total(unread), total(holes) FROM stream WHERE stream_id = ?",
+                    (stream_id,),
+                ).fetchone()
         return Shortfall(*map(int, row))
 
     # ---- out ----

@@ -70,6 +70,16 @@ INDEXES: Final[dict[str, str]] = {
     "doc_by_key": "CREATE INDEX doc_by_key ON doc (key_id) WHERE key_id IS NOT NULL",
 }
 
+GAPS: Final = ("cut", "unread", "holes")
+"""What an answer cannot rest on, by the column that counts it."""
+
+ADDED: Final[dict[str, str]] = {
+    # Few conversations lack anything: whether one of a tenant does is known without reading the others.
+    f"stream_{gap}": f"CREATE INDEX IF NOT EXISTS stream_{gap} ON stream (tenant) WHERE {gap} > 0"
+    for gap in GAPS
+}
+"""Indexes that a file of an earlier build lacks: they are made where it is opened."""
+
 
 def check_fts5() -> None:
     """Raise ``SearchUnavailable`` where this Python's SQLite has no FTS5 with trigrams."""
@@ -87,7 +97,7 @@ def check_fts5() -> None:
 
 def make(connection: sqlite3.Connection, ledger_id: str) -> None:
     """Make every table in an empty database, inside the caller's transaction."""
-    for statement in (*TABLES.values(), *INDEXES.values()):
+    for statement in (*TABLES.values(), *INDEXES.values(), *ADDED.values()):
         connection.execute(statement)
     connection.execute("INSERT INTO words (words, rank) VALUES ('hashsize', ?)", (HASH_BYTES,))
     connection.execute("INSERT INTO meta (name, value) VALUES ('ledger_id', ?)", (ledger_id,))
@@ -107,7 +117,7 @@ def is_empty(connection: sqlite3.Connection) -> bool:
 
 
 def check(connection: sqlite3.Connection, path: str, ledger_id: str) -> None:
-    """Raise ``SearchUnusable`` unless the file is a whole search index of this build and this ledger."""
+    """Raise ``SearchUnusable`` unless the file is a whole search index of this ledger; what an earlier build lacked is added."""
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if application != APPLICATION_ID:
@@ -125,6 +135,9 @@ def check(connection: sqlite3.Connection, path: str, ledger_id: str) -> None:
     row = connection.execute("SELECT value FROM meta WHERE name = 'ledger_id'").fetchone()
     if row is None or row[0] != ledger_id:
         raise unusable(path, "foreign", "belongs to another ledger")
+    for name, statement in ADDED.items():
+        if name not in present:
+            connection.execute(statement)
 
 
 def unusable(path: str, reason: str, said: str) -> SearchUnusable:

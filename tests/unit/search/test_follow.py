@@ -12,8 +12,9 @@ from counterfoil.search import follow
 from counterfoil.search.file import SearchFile
 from counterfoil.search.find import find
 from counterfoil.search.follow import Follower
-from counterfoil.search.index import Index, PartText, Taken
+from counterfoil.search.index import Index, PartText, Shortfall, Taken
 from counterfoil.search.query import plain
+from counterfoil.search.schema import ADDED
 from counterfoil.store.unit import FeedPage, StoredEvent, StoredStream
 
 LEDGER = "ldg_01J9ZC3Y3V7W2R5T8QK4M6N0PG"
@@ -76,6 +77,59 @@ def test_a_hole_in_the_ledger_itself_is_counted(index):
     assert Follower(Feed(events), index, taken).catch_up()
     assert found(index) == [1, 2, 5, 6]
     assert index.shortfall(STREAM).holes == 2
+
+
+def add_streams(index, count):
+    with index.file.writing() as connection:
+        connection.executemany(
+            "INSERT INTO stream (stream_id, tenant, seq) VALUES (?, 'default', 9)",
+            [(f"str_{number}",) for number in range(count)],
+        )
+
+
+def steps_of(index):
+    """Hundreds of instructions that saying what all conversations lack takes SQLite."""
+    steps = []
+    with index.file.using() as connection:
+        connection.set_progress_handler(lambda: steps.append(1), 100)
+        index.shortfall(None)
+        connection.set_progress_handler(None, 100)
+    return len(steps)
+
+
+def test_what_all_conversations_lack_is_known_without_reading_each(index):
+    add_streams(index, 5_000)
+    assert steps_of(index) <= 2
+
+
+@pytest.mark.parametrize("gap", ["cut", "unread", "holes"])
+def test_what_one_conversation_lacks_all_of_them_do(index, gap):
+    add_streams(index, 3)
+    assert index.shortfall(None) == Shortfall()
+    with index.file.writing() as connection:
+        connection.execute(f"UPDATE stream SET {gap} = 7 WHERE stream_id = 'str_1'")
+        connection.execute(
+            f"INSERT INTO stream (stream_id, tenant, seq, {gap}) VALUES ('str_9', 'other', 1, 1)"
+        )
+    assert index.shortfall(None) == Shortfall(**{gap: 1})
+    assert index.shortfall("str_1") == Shortfall(**{gap: 7})
+    assert index.shortfall("str_0") == Shortfall()
+
+
+def test_a_file_of_an_earlier_build_gets_what_it_lacks(tmp_path):
+    SearchFile(tmp_path / "search.db", LEDGER).check()
+    first = SearchFile(tmp_path / "search.db", LEDGER)
+    with first.using() as connection:
+        for name in ADDED:
+            connection.execute(f"DROP INDEX {name}")
+    first.close()
+    second = SearchFile(tmp_path / "search.db", LEDGER)
+    with second.using() as connection:
+        names = {
+            name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'index'")
+        }
+    second.close()
+    assert set(ADDED) <= names
 
 
 def test_an_event_shown_twice_is_taken_in_once(index):
