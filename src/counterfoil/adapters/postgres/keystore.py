@@ -21,7 +21,7 @@ from counterfoil.adapters.postgres.connect import (
     run_all,
 )
 from counterfoil.adapters.postgres.keyschema import SCHEMA, TABLES, creation
-from counterfoil.adapters.postgres.migrate import alone, present
+from counterfoil.adapters.postgres.migrate import all_present, alone, present
 from counterfoil.adapters.postgres.place import PostgresPlace, parse_place
 from counterfoil.adapters.postgres.readers import Readers
 from counterfoil.adapters.postgres.schema import quoted
@@ -261,14 +261,14 @@ class PostgresKeyStore:
         """Make the tables if told to, check that they are ours, and return the store's id."""
         with self._pool.translated() as connection:
             connection.give_up_at = self._patience.long()
-            if create and "meta" not in present(connection, self._place.keys_schema):
+            if create and not present(connection, self._place.keys_schema, ("meta",)):
                 with alone(connection, self._place):
                     make_key_store(connection, self._place)
             return self._check(connection)
 
     def _check(self, connection: BoundedConnection) -> str:
-        there, shown = present(connection, self._place.keys_schema), self._place.shown
-        if not there:
+        there, shown = present(connection, self._place.keys_schema, TABLES), self._place.shown
+        if not there and not all_present(connection, self._place.keys_schema):
             raise KeyStoreMissing(
                 f"the key store of {shown} is not there: no schema {self._place.keys_schema}",
                 hint=f"restore the schema {self._place.keys_schema} from its own backup",
@@ -318,10 +318,9 @@ class PostgresKeyStore:
 
 def make_key_store(connection: BoundedConnection, place: PostgresPlace) -> None:
     """Make an empty key store, unless there is one; inside the caller's transaction, after the ledger's schema."""
-    there = present(connection, place.keys_schema)
-    if "meta" in there:
+    if present(connection, place.keys_schema, ("meta",)):
         return
-    if there:
+    if all_present(connection, place.keys_schema):
         raise SchemaUnknown(
             f"the schema {place.keys_schema} holds tables of something else",
             hint="name another schema: ?schema=NAME",

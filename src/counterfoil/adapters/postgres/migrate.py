@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -16,6 +16,15 @@ from counterfoil.errors import ConfigInvalid, LedgerNotFound, SchemaTooNew, Sche
 
 SERVER_MIN: Final = 150_000
 LOCK_NAME: Final = "counterfoil/schema/"
+
+TABLES_OF: Final = (
+    "SELECT c.relname FROM pg_class c WHERE c.relkind IN ('r', 'p')"
+    " AND c.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = %s)"
+)
+"""The tables of a schema. No index of PostgreSQL leads from a schema to its tables, one leads from names to them."""
+
+NAMED: Final = f"{TABLES_OF} AND c.relname = ANY(%s::name[])"
+"""Those of them that have these names."""
 
 
 def check_server(connection: BoundedConnection, place: PostgresPlace) -> None:
@@ -60,10 +69,10 @@ def make(
     connection: BoundedConnection, place: PostgresPlace, ledger_id: str, finish: Callable[[], None]
 ) -> None:
     """Make an empty ledger, unless there is one; ``finish`` runs in the same transaction."""
-    if "meta" in present(connection, place.schema):
+    if present(connection, place.schema, ("meta",)):
         return
     with alone(connection, place):
-        if "meta" in present(connection, place.schema):
+        if present(connection, place.schema, ("meta",)):
             return
         _refuse_foreign(connection, place)
         run_all(connection, creation(place.schema))
@@ -77,8 +86,8 @@ def check_schema(connection: BoundedConnection, place: PostgresPlace) -> str:
 
     Raises ``LedgerNotFound``, ``SchemaTooNew`` or ``SchemaUnknown``.
     """
-    there = present(connection, place.schema)
-    if not there:
+    there = present(connection, place.schema, TABLES)
+    if not there and not all_present(connection, place.schema):
         raise LedgerNotFound(
             f"there is no ledger in {place.shown}",
             hint="make one with `counterfoil init`, or name its schema: ?schema=NAME",
@@ -148,19 +157,18 @@ def _is_restored(connection: BoundedConnection, place: PostgresPlace) -> bool:
     return bool(ahead)
 
 
-def present(connection: BoundedConnection, schema: str) -> set[str]:
-    """The names of the tables in a schema; empty when the schema is not there."""
-    rows = fetch(
-        connection,
-        "SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
-        " WHERE n.nspname = %s AND c.relkind IN ('r', 'p')",
-        (schema,),
-    )
-    return {name for (name,) in rows}
+def present(connection: BoundedConnection, schema: str, names: Iterable[str]) -> set[str]:
+    """Which of these tables a schema has; each is looked up, whatever else the database holds."""
+    return {name for (name,) in fetch(connection, NAMED, (schema, sorted(names)))}
+
+
+def all_present(connection: BoundedConnection, schema: str) -> set[str]:
+    """The names of all tables in a schema, found by going through those of the whole database."""
+    return {name for (name,) in fetch(connection, TABLES_OF, (schema,))}
 
 
 def _refuse_foreign(connection: BoundedConnection, place: PostgresPlace) -> None:
-    if present(connection, place.schema):
+    if all_present(connection, place.schema):
         raise SchemaUnknown(
             f"{place.shown} holds tables of something else, and is left as it is",
             hint="name another schema: ?schema=NAME",

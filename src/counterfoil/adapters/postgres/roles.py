@@ -20,7 +20,7 @@ from counterfoil.adapters.postgres.connect import (
     run,
 )
 from counterfoil.adapters.postgres.faults import translate
-from counterfoil.adapters.postgres.migrate import alone, check_schema, present
+from counterfoil.adapters.postgres.migrate import all_present, alone, check_schema
 from counterfoil.adapters.postgres.place import PostgresPlace, parse_place
 from counterfoil.adapters.postgres.schema import quoted
 
@@ -119,7 +119,7 @@ def make_roles(connection: BoundedConnection, place: PostgresPlace) -> list[Role
             for ability in role.may:
                 for statement in _GRANTS[ability]:
                     run(connection, _named(statement, place, role.name))
-        for table in sorted(present(connection, place.schema)):
+        for table in sorted(all_present(connection, place.schema)):
             if table.startswith("row_") and table != "row_table":
                 grant_rows(connection, place.schema, table)
     return made

@@ -7,6 +7,8 @@ import threading
 import pytest
 
 from counterfoil.adapters.postgres.heads import CONTENDED_APPENDS
+from counterfoil.adapters.postgres.migrate import NAMED
+from counterfoil.adapters.postgres.schema import TABLES
 from counterfoil.errors import (
     ConfigInvalid,
     KeyStoreMissing,
@@ -81,6 +83,15 @@ def test_a_schema_of_somebody_else_is_left_as_it_is(ledger):
     with pytest.raises(SchemaUnknown, match="something else"):
         ledger.open()
     assert ledger.behind("SELECT count(*) FROM pg_class WHERE relnamespace = '{s}'::regnamespace") == [(1,)]
+
+
+def test_whether_a_ledger_is_there_is_looked_up_by_name_in_a_database_of_many_tables(ledger, store):
+    names = "{{{}}}".format(",".join(sorted(TABLES)))
+    asked = NAMED.replace("%s", "'{s}'", 1).replace("%s", f"'{names.replace('{', '{{').replace('}', '}}')}'")
+    plan = "\n".join(line for (line,) in ledger.behind(f"EXPLAIN {asked}"))
+    assert "pg_class_relname_nsp_index" in plan
+    assert "Seq Scan on pg_class" not in plan
+    assert {name for (name,) in ledger.behind(asked)} == set(TABLES)
 
 
 def test_an_empty_schema_that_was_prepared_is_used(ledger):
