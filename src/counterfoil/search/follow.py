@@ -16,6 +16,10 @@ PAGE_EVENTS: Final = 16
 BATCH_EVENTS: Final = 512
 BATCH_CHARACTERS: Final = 4 * 1024 * 1024
 
+MERGE_FROM: Final = 10_000
+MERGE_PART: Final = 4
+"""What took in so many events, and no less than this part of all that were ever taken in, merges the whole index."""
+
 Taker = Callable[[StoredEvent], Taken | None]
 """What the index takes of a stored event; None where it belongs to no conversation of this tenant."""
 
@@ -45,7 +49,7 @@ class Follower:
 
         At least one batch is taken in. ``progress`` is told the events taken in by this call; what it raises ends it.
         Raises ``SearchUnusable`` where the ledger does not hold the last event taken in: it was put back to an older
-        state, and the index holds what it has lost.
+        state, and the index holds what it has lost. Without a bound, and where much came, the index is merged at the end.
         """
         ends_at = None if wait_s is None else self._monotonic() + wait_s
         self._check_history()
@@ -60,9 +64,20 @@ class Follower:
             if progress is not None:
                 progress(done)
             if batch.caught_up and taken:
+                if (
+                    ends_at is None
+                    and done >= MERGE_FROM
+                    and done * MERGE_PART >= self._index.followed().events
+                ):
+                    self._merge(done, progress)
                 return True
             if ends_at is not None and self._monotonic() >= ends_at:
                 return False
+
+    def _merge(self, done: int, progress: Callable[[int], None] | None) -> None:
+        for _ in self._index.merge():
+            if progress is not None:
+                progress(done)
 
     def _check_history(self) -> None:
         followed = self._index.followed()

@@ -7,7 +7,7 @@ moved and leaves it at that.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from msgspec import Struct, field
@@ -52,6 +52,10 @@ class Followed(Struct, frozen=True):
     recorded_at_ms: int = 0
     events: int = 0
     caught_up: bool = False
+
+
+MERGE_PAGES: Final = 100
+"""Pages that one step of a merge writes, about."""
 
 
 class Shortfall(Struct, frozen=True):
@@ -179,6 +183,21 @@ class Index:
         )
         assert made.lastrowid is not None, "an INSERT has a row id"
         return made.lastrowid
+
+    def merge(self) -> Iterator[None]:
+        """Make one of the pieces that many batches left of the list of words, a bounded step at a time.
+
+        Others may read and write between two steps, and it may be stopped after any.
+        """
+        pages = -MERGE_PAGES  # the first step takes in all pieces, whatever their sizes
+        while True:
+            with self.file.writing() as connection:
+                before = connection.total_changes
+                connection.execute("INSERT INTO words (words, rank) VALUES ('merge', ?)", (pages,))
+                if connection.total_changes - before < 2:
+                    return
+            yield
+            pages = MERGE_PAGES
 
     # ---- what an answer rests on ----
 

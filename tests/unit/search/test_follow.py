@@ -9,6 +9,7 @@ import pytest
 
 from counterfoil.errors import SearchUnusable, StoreBusy
 from counterfoil.search import follow
+from counterfoil.search import index as search_index
 from counterfoil.search.file import SearchFile
 from counterfoil.search.find import find
 from counterfoil.search.follow import Follower
@@ -77,6 +78,44 @@ def test_a_hole_in_the_ledger_itself_is_counted(index):
     assert Follower(Feed(events), index, taken).catch_up()
     assert found(index) == [1, 2, 5, 6]
     assert index.shortfall(STREAM).holes == 2
+
+
+def pieces(index):
+    with index.file.using() as connection:
+        return connection.execute("SELECT count(DISTINCT segid) FROM words_idx").fetchone()[0]
+
+
+def followed_in_pieces(index, monkeypatch, events, **bounds):
+    monkeypatch.setattr(follow, "BATCH_EVENTS", 16)
+    monkeypatch.setattr(follow, "MERGE_FROM", 40)
+    told = []
+    assert Follower(Feed(events), index, taken).catch_up(*bounds.values(), progress=told.append)
+    return told
+
+
+def test_a_bulk_build_leaves_the_words_in_one_piece_and_nothing_is_lost(index, monkeypatch):
+    told = followed_in_pieces(index, monkeypatch, [stored(number) for number in range(1, 51)])
+    assert pieces(index) == 1
+    assert told[-2:] == [50, 50], "a merge can be stopped by its progress"
+    assert found(index) == list(range(1, 51))
+
+
+@pytest.mark.parametrize("count, bounds", [(39, {}), (50, {"wait_s": 60.0})], ids=["few events", "a search"])
+def test_what_takes_in_little_or_is_waited_for_merges_nothing(index, monkeypatch, count, bounds):
+    followed_in_pieces(index, monkeypatch, [stored(number) for number in range(1, count + 1)], **bounds)
+    assert pieces(index) > 1
+
+
+def test_a_merge_that_is_stopped_loses_nothing_and_another_one_ends_it(index, monkeypatch):
+    monkeypatch.setattr(search_index, "MERGE_PAGES", 1)
+    events = [stored(number) for number in range(1, 501)]
+    followed_in_pieces(index, monkeypatch, events, wait_s=60.0)
+    next(index.merge())
+    assert found(index) == list(range(1, 501))
+    for _ in index.merge():
+        pass
+    assert pieces(index) == 1
+    assert found(index) == list(range(1, 501))
 
 
 def add_streams(index, count):
