@@ -84,3 +84,25 @@ def test_no_dear_module_of_the_library_is_loaded_for(what, modules):
 def test_what_must_not_be_loaded_is_there_under_that_name(name):
     """A module that was renamed would be missing from every process, and the tests above could not fail."""
     assert importlib.util.find_spec(f"counterfoil.{name}") is not None
+
+
+A_LIST = """
+import io, json, sys
+from contextlib import redirect_stdout
+from counterfoil.cli import main
+
+sys.argv = ["counterfoil", "ls", "--ledger", sys.argv[1]]
+try:
+    with redirect_stdout(io.StringIO()):
+        main()
+except SystemExit as left:
+    assert left.code == 0
+print(json.dumps(sorted(sys.modules)))
+"""
+
+
+def test_a_list_of_conversations_loads_nothing_that_answers_repairs_or_runs(tmp_path):
+    place = tmp_path / "ledger"
+    loaded_by(OPENING + A_RUN + END, place)
+    acting = ("approvals.answer", "client.approving", "client.repairing", "repair.open", "repair.play")
+    assert {f"counterfoil.{name}" for name in (*acting, *RUNS)} & set(loaded_by(A_LIST, place)) == set()

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
 
+from counterfoil.approvals.rows import APPROVALS
 from counterfoil.cli.render.cells import number, text
-from counterfoil.client.reading import is_held
+from counterfoil.client.reading import is_held, table_rows
 from counterfoil.effects.state import IN_DOUBT, IN_REVIEW
 from counterfoil.errors import KeyStoreMissing
+from counterfoil.repair.rows import REPAIRS
 from counterfoil.store.rows import Row
 
 if TYPE_CHECKING:
@@ -54,9 +56,10 @@ def is_under_way(ledger: Ledger, row: Row, now_ms: int) -> bool:
 def standing(ledger: Ledger, now_ms: int) -> Standing:
     """The open effects, approvals and repairs of the whole tenant."""
     found = Standing()
-    for approval in ledger.approvals(limit=COUNTED_MAX):
+    for approval in _to_approve(ledger):
         found.to_approve[text(approval, "stream_id")] += 1
-    for repair in ledger.repairs(limit=COUNTED_MAX):
+    open_repairs = (ledger.tenant, "open")
+    for repair in table_rows(ledger.ports, REPAIRS.name, "by_state", open_repairs, COUNTED_MAX):
         found.to_repair[text(repair, "stream_id")] += 1
     for state in sorted(IN_DOUBT | IN_REVIEW):
         rows = ledger.effects(state=state, limit=COUNTED_MAX)
@@ -64,6 +67,14 @@ def standing(ledger: Ledger, now_ms: int) -> Standing:
         for row in rows:
             found.add(row, under_way=is_under_way(ledger, row, now_ms))
     return found
+
+
+def _to_approve(ledger: Ledger) -> list[Row]:
+    """Approvals that wait for people. Where there are none, what answers them is not loaded (ADR 0081)."""
+    waiting = (ledger.tenant, "answer")
+    if not table_rows(ledger.ports, APPROVALS.name, "by_awaits", waiting, 1):
+        return []
+    return ledger.approvals(limit=COUNTED_MAX)
 
 
 def open_effects(ledger: Ledger, stream_id: str, run_id: str | None) -> list[Row]:
