@@ -249,7 +249,8 @@ class Ledger(Features):
     ) -> Iterator[Event]:
         """Events of a conversation, by name or stream id, in order; a page is in memory at a time.
 
-        An event that cannot be read is handed out with ``fault`` set, and the next ones follow.
+        An event that cannot be read is handed out with ``fault`` set, and the next ones follow. ``types`` are found by going
+        through the conversation, about 1.2 µs an event: seldom ones of a very long one take their time.
         """
         wanted = None if types is None else frozenset(several(types, "types"))
         return reading.stream_events(self.ports, self.stream_of(stream), after, wanted, run_id, limit)
