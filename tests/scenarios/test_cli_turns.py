@@ -98,6 +98,17 @@ def test_the_journal_of_another_agent_is_listed_shown_and_verified(shell, place)
     assert (done.code, "nothing else keeps it" in " ".join(done.out.split())) == (0, True)
 
 
+@pytest.mark.parametrize(
+    "words", [("turns",), ("turn", "show", TURN), ("turn", "verify", TURN)], ids=" ".join
+)
+def test_who_reads_a_journal_cannot_be_recorded_and_is_not_taken_as_if_it_were(shell, place, words):
+    named = ("--as", "ann@example.org", "--purpose", "complaint 17")
+    done = shell(*words, "--journal", place, *named, ledger=False)
+    assert done.code == 64
+    assert "--as is recorded in a ledger" in done.err
+    assert TURN not in done.out
+
+
 def test_a_session_of_a_journal_is_found_by_its_name_and_by_its_digest(shell, tmp_path):
     path = tmp_path / "turns.db"
     journals = TurnJournals(open_journal(path), JournalSettings(enabled=True))

@@ -53,7 +53,14 @@ class FoundTurn(Struct, frozen=True):
 
 @contextmanager
 def opened_journal(face: Face, place: str) -> Iterator[tuple[TurnReader, str]]:
-    """The journal at a place, for reading, and the tenant to read as. A driver's error is told as ``StoreIO``."""
+    """The journal at a place, for reading, and the tenant to read as. A driver's error is told as ``StoreIO``.
+
+    A journal has nowhere to record who reads, so it is refused to say so: whoever gives ``--as`` counts on a record.
+    """
+    if face.reader is not None:
+        raise click.UsageError(
+            "--as is recorded in a ledger, and --journal reads a file beside none: leave one out"
+        )
     from counterfoil.journal.place import open_journal
 
     journal = open_journal(place, create=False)
