@@ -1,4 +1,4 @@
-"""One effect, from the call of a decorated tool to its recorded observation, against one plain INSERT and COMMIT."""
+"""One effect, from the call of a decorated tool to its recorded observation, and the plain INSERT that it is held to."""
 
 from __future__ import annotations
 
@@ -10,9 +10,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import counterfoil
-from counterfoil.bench.figures import Budget, Figure
-from counterfoil.bench.raw import RawChain
-from counterfoil.bench.rounds import Contender, Scale, side_by_side
 
 BODY_BYTES: Final = 1200
 """As many as one event has: header and content."""
@@ -54,18 +51,3 @@ def plain_inserts(insert: Callable[[str, bytes], None]) -> Callable[[int], None]
             insert(f"eff-{next(_numbers):026}", body)
 
     return plain
-
-
-def effect_pair(scale: Scale, directory: Path) -> list[Figure]:
-    """Two durable appends and all that is between them."""
-    raw = RawChain(directory / "raw")
-    with effects_in(directory / "ledger") as ours:
-        contenders = {"ours": Contender(ours), "plain": Contender(plain_inserts(raw.insert_plain))}
-        taken = side_by_side(contenders, rounds=scale.rounds(15), items=scale.items(100))
-    raw.close()
-    times = taken.median("ours") / taken.median("plain")
-    return [
-        Figure("effect.pair", "an effect, in plain INSERT+COMMITs", times, "×", Budget(at_most=3.5)),
-        Figure("effect.time", "an effect", taken.median("ours") * 1e6, "µs"),
-        Figure("effect.plain", "a plain INSERT+COMMIT", taken.median("plain") * 1e6, "µs"),
-    ]
