@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from importlib import import_module
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,6 +15,14 @@ from counterfoil.testing import crash
 from counterfoil.testing.hosts import ManualHost
 
 CASE = "family"
+
+
+@pytest.fixture(autouse=True)
+def _nobody_is_waited_for(monkeypatch):
+    """No process is beside these: whoever polls for a child that was told to end polls in vain, all its patience long."""
+    monkeypatch.setattr(
+        import_module("counterfoil.flow.drive"), "time", SimpleNamespace(sleep=lambda _: None)
+    )
 
 
 class Scene(crash.Scenario):

@@ -1,7 +1,7 @@
 """The derived crash matrix on PostgreSQL: whatever is tried in memory, at every point that leaves a server another state.
 
-Reading, asking the time and minting an id leave nothing behind, so stopping there is stopping after the append or the
-call before it: in memory all points are tried, here those before and after each append and each call.
+Reading, asking the time and minting an id leave nothing behind, and before an append or a call stands what the one
+before it has left. In memory all points are tried, here those after each request that changes something, and the first.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from tests.crash import test_effects_perform as performing
 from tests.crash import test_effects_recover as recovering
 from tests.crash import test_repair as repairing
 from tests.crash import test_runs as running
+from tests.crash.points import changing, some
 from tests.servers.fixtures import schema_for
 from tests.servers.reused import ReusedLedger
 
@@ -49,16 +50,6 @@ def matrix(ledgers):
         return tried
 
     return run
-
-
-def changing(points):
-    """Before and after whatever changes the ledger or the world outside."""
-    return [point for point in points if point.what.startswith(("append ", "call "))]
-
-
-def some(points):
-    """A third of those, before and after in turn."""
-    return changing(points)[::3]
 
 
 # ---- the suite's default server --------------------------------------------------------------------------------------

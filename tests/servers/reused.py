@@ -69,18 +69,27 @@ class Emptying:
 
     def delete(self, tables):
         """Empty these; takes little where there is little."""
-        self._connection.execute("; ".join(f"DELETE FROM {name}" for name in tables))
+        filled = self._filled(tables)
+        if filled:
+            self._connection.execute("; ".join(f"DELETE FROM {name}" for name in filled))
 
     def empty(self, tables):
         """Empty these, however much they hold."""
-        found = self._connection.execute(
-            "SELECT name FROM unnest(%s::text[]) name WHERE pg_relation_size(name::regclass) > %s",
+        large = self._connection.execute(
+            "SELECT FROM unnest(%s::text[]) name WHERE pg_relation_size(name::regclass) > %s LIMIT 1",
             (tables, LARGE_BYTES),
-        )
-        large = [name for (name,) in found]
-        if large:
-            self.truncate(large)
-        self.delete([name for name in tables if name not in large])
+        ).fetchone()
+        if large is None:
+            self.delete(tables)
+        else:
+            # All of them: one that another refers to cannot be truncated without it.
+            self.truncate(tables)
+
+    def _filled(self, tables):
+        """Which of these hold rows: a test fills a few of fifty, and to empty one takes ten times as long as to look."""
+        each = ", ".join(f"EXISTS (SELECT FROM {name})" for name in tables)
+        told = self._connection.execute(f"SELECT {each}").fetchone()
+        return [name for name, filled in zip(tables, told, strict=True) if filled]
 
     def close(self):
         """Release the connection."""
@@ -155,8 +164,8 @@ class ReusedLedger:
         self._tables = self._emptying.tables(schema)
 
     def begin(self):
-        """Empty it whole, with what the emptied worlds before have left behind."""
-        self._emptying.truncate(self._tables)
+        """Empty it, with what the emptied worlds before have left behind where that is much."""
+        self._emptying.empty(self._tables)
 
     def world(self):
         """An empty world."""
