@@ -103,13 +103,17 @@ def ensure_schema(
 
 
 def says_runtime_store(path: Path) -> bool:
-    """Whether the file says that it is a runtime store of schema 1; a ledger says otherwise in its first page."""
+    """Whether the file says that it is a runtime store of schema 1; a ledger says otherwise in its first page.
+
+    For whoever opens it for writing.
+    """
     with path.open("rb") as file:
         first = file.read(HEADER_BYTES)
     if len(first) < HEADER_BYTES or first[APPLICATION_AT : APPLICATION_AT + 4] == APPLICATION_ID.to_bytes(4):
         return False
     with translated(path, "open"):
-        connection = connect(path, "ro", 5.0)
+        # For writing: a process that was killed in a transaction leaves it to whoever reads next to be taken back.
+        connection = connect(path, "rw", 5.0)
         try:
             number = connection.execute("PRAGMA user_version").fetchone()[0]
             return number == RUNTIME_SCHEMA and "meta" not in _objects(connection)
