@@ -25,7 +25,7 @@ def command(face: Face, place: str | None, target: str, without_keks: bool, arti
     """Back up the ledger at DIR|URL (else --ledger) while others write to it, and verify what was copied.
 
     The file holds everything that opens its content, unless the key-encryption keys lie elsewhere or are left out: keep it
-    like them. After `keys rotate` older backups open nothing once the former epoch is destroyed.
+    like them. After `keys rotate` and `keys destroy` older backups without key-encryption keys open nothing.
     """
     from counterfoil.client.backup import backup_ledger
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 import click
 
@@ -17,6 +19,11 @@ from counterfoil.errors import InvalidForm, StoreIO
 
 SECRET_MODE = 0o600
 
+_KEPT: Final[Mapping[str, str]] = {
+    "not_covered": "the key-encryption key lies beside the data: a copy of the directory holds everything",
+    "covered": "the key-encryption key is kept apart from the data",
+}
+
 
 @click.group(name="keys", short_help="Data keys and their epoch: list, rotate, hand over.")
 @face_options(ledger=True)
@@ -28,16 +35,26 @@ def command() -> None:
 @face_options(ledger=True)
 @pass_face
 def ls(face: Face) -> None:
-    """The key store, the epoch, and how many keys lie under which key-encryption key. No key is shown."""
+    """The key store, the epoch, and how many keys lie under which key-encryption key. No key is shown.
+
+    Key-encryption keys of former epochs that are still at hand are named too, since older copies open with them.
+    """
     with face.open() as ledger:
         held = ledger.keys_held()
     if face.as_json:
         face.give(held.to_json())
         return
-    face.say(Line(f"key store {held.key_store}, epoch {held.number}, {held.arrangement}"))
+    face.say(Line(f"key store {held.key_store}, epoch {held.number}"))
     for kek_id, number in sorted(held.keys.items()):
         current = Span("  current", "good") if kek_id == held.epoch else Span("")
         face.say(Line(f"  {kek_id or 'not wrapped':<30} {plural(number, 'key'):>12}", current))
+    for kek_id in held.former:
+        face.say(Line(f"  {kek_id:<30} {plural(0, 'key'):>12}", Span("  former, still at hand", "wait")))
+    if held.epoch:
+        face.say(Line(Span(f"  {_KEPT[held.arrangement]}", "quiet")))
+    if held.former:
+        option = ledger_option(face)
+        face.say(Line(Span(f"  after a backup: counterfoil keys destroy {held.former[0]}{option}", "quiet")))
 
 
 @command.command(name="rotate", short_help="Wrap every key anew under a new key-encryption key.")
@@ -64,7 +81,10 @@ def rotate(face: Face) -> None:
 @face_options(ledger=True)
 @pass_face
 def destroy(face: Face, kek_id: str) -> None:
-    """Destroy KEK for good. Copies of the key store made in its epoch open nothing afterwards, also in a restoration."""
+    """Destroy KEK for good. Copies of the key store made in its epoch open nothing afterwards, also in a restoration.
+
+    A backup that has the key-encryption key in it opens as ever. A KEK that is not at hand is refused.
+    """
     with face.open(write=True) as ledger:
         ledger.destroy_kek(kek_id)
     if face.as_json:
