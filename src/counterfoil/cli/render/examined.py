@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from counterfoil.cli.render.line import Line, Span
+from counterfoil.cli.render.line import Line, Span, wrap
 from counterfoil.cli.render.marks import marked
-from counterfoil.cli.render.table import Column, table
+from counterfoil.cli.render.table import GAP, Column, table
 from counterfoil.cli.render.times import count, duration
 from counterfoil.client.finding import Finding, State
 
@@ -19,16 +19,35 @@ _MARKS: Final[Mapping[State, Span]] = {
 }
 
 
+_MEANS_LEAST: Final = 16
+
+
 def finding_lines(found: Sequence[Finding], width: int, option: str) -> list[Line]:
     """The table of findings, and then a line for each thing to do."""
-    columns = (Column("check"), Column("value", shrinks=True, least=10), Column("", shrinks=True, least=16))
-    rows = [[Line(_MARKS[each.state], each.name), _value(each), Line(marked(each.means))] for each in found]
+    columns = (
+        Column("check"),
+        Column("value", shrinks=True, least=10),
+        Column("", shrinks=True, least=_MEANS_LEAST),
+    )
+    starts = [(Line(_MARKS[each.state], each.name), _value(each)) for each in found]
+    taken = sum(max((cell.width for cell in cells), default=0) + GAP for cells in zip(*starts, strict=True))
+    room = max(width - taken, _MEANS_LEAST)
+    rows = [row for start, each in zip(starts, found, strict=True) for row in _rows(start, each, room)]
     lines = table(columns, rows, width)
     for each in found:
         if each.do:
             command = option if each.do.startswith("counterfoil ") else ""
             lines.append(Line("  ", Span(f"{each.name}: ", "strong"), f"{marked(each.do)}{command}"))
     return lines
+
+
+def _rows(start: tuple[Line, Line], finding: Finding, room: int) -> Iterator[tuple[Line, Line, Line]]:
+    """A finding on one line where it is well, so that all fit a screen; what is not well is never cut short."""
+    means = marked(finding.means)
+    first, *others = [means] if finding.state == "ok" else wrap(means, room) or [""]
+    yield *start, Line(first)
+    for other in others:
+        yield Line(), Line(), Line(other)
 
 
 def _value(finding: Finding) -> Line:

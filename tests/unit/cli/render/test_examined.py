@@ -36,3 +36,20 @@ def test_a_value_is_told_in_its_unit(value, unit, words):
 
 def test_a_lower_bound_is_called_one():
     assert "at least 7" in printed(Finding("holds", "work", "warn", 7, "count", "", at_least=True))
+
+
+@pytest.mark.parametrize("width", [80, 100, 200])
+def test_what_is_wrong_is_wrapped_and_never_cut_short(width):
+    means = "the key-encryption key /srv/shop/kek/kek_01M8QG84P8VES0APENR7GW52AV is not at hand: No such file"
+    found = [
+        Finding("keys", "keys", "bad", None, "", means),
+        Finding("epoch", "keys", "ok", "kek_01M8QG84P8VES0APENR7GW52AV", "", ""),
+    ]
+    lines = [line.text for line in finding_lines(found, width, "")]
+    assert not any("…" in line for line in lines)
+    assert "".join("".join(lines[1:-1]).split()).replace("✗keys–", "") == means.replace(" ", "")
+    assert all(len(line) <= width for line in lines)
+
+
+def test_what_is_well_takes_one_line_so_that_a_healthy_ledger_fits_a_screen():
+    assert len(finding_lines([Finding("tail", "store", "ok", 8, "count", "w " * 90)], 80, "")) == 2
