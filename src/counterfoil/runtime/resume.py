@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Mapping
 from decimal import Decimal, InvalidOperation
-from typing import Any
+from typing import Any, NoReturn
 
 from msgspec import Struct, field
 
@@ -15,7 +15,7 @@ from counterfoil.errors import Divergence
 from counterfoil.flow.context import RunScope, step_path
 from counterfoil.flow.event import Event
 from counterfoil.flow.lanes import in_main_lane
-from counterfoil.flow.requests import EventsById, Flow, Read
+from counterfoil.flow.requests import Events, EventsById, Flow, Read
 
 COUNTED_TYPES = frozenset({"step.finished", "provider.responded"})
 """What the counts of ``run.finished`` are made of."""
@@ -182,6 +182,8 @@ class Record:
         self._finished: dict[str, Event] = {}
         self._of_step: dict[str, Event] = {}
         self._begun: dict[str, Begun] = {}
+        # Where the first attempt at a unit stands: the program was there before whatever was recorded after it.
+        self._since: dict[str, int] = {}
         self._lock = threading.Lock()
         self.tally: Tally = Tally()
         self.last_call_id: str | None = None
@@ -243,19 +245,26 @@ class Record:
         Raises :class:`Divergence`, and parks the run, when the record holds another unit in this place; raises
         ``RunClosed`` when the run has ended.
         """
-        self.live(identity)
+        self._go_on(identity)
         begun = self._begun.get(identity.memo, Begun())
         # A run that just began has begun nothing before.
         if begun.attempts == 0 and self._scope.history:
             begun = yield from self._recorded_attempts(identity.memo)
+        other = self._other(identity)
+        if other is not None and not (yield from self._went_on(identity, other)):
+            self._refuse(identity, other)
         return begun
 
     def live(self, identity: Identity) -> None:
         """As :meth:`frontier`, for what is no step and has no attempts. Raises the same."""
+        self._go_on(identity)
+        other = self._other(identity)
+        if other is not None:
+            self._refuse(identity, other)
+
+    def _go_on(self, identity: Identity) -> None:
         step = "step " if identity.kind in ("code", "model") else ""
         self._scope.frontier(f"{identity.kind} {step}{identity.name}")
-        if self._untaken and in_main_lane():
-            self._refuse_other(identity)
 
     def _recorded_attempts(self, memo: str) -> Flow[Begun]:
         begun, first = Begun(), 1
@@ -265,12 +274,15 @@ class Record:
             found: list[Event] = yield Read(EventsById(self._scope.stream_id, ids))
             if not found:
                 return begun
+            self._since.setdefault(memo, min(event.sequence for event in found))
             attempts = max(event.header.attempt or 1 for event in found)
             begun = Begun(begun.step_id or found[0].header.step_id, attempts)
             first += ATTEMPTS_LOOKED_UP
 
-    def _refuse_other(self, identity: Identity) -> None:
+    def _other(self, identity: Identity) -> Event | None:
         """In one lane every recorded unit comes before the first new one, so one left over is another program's."""
+        if not self._untaken or not in_main_lane():
+            return None
         with self._lock:
             untaken = list(self._untaken.items())
         for memo, event in untaken:
@@ -279,7 +291,25 @@ class Record:
                 with self._lock:
                     self._untaken.pop(memo, None)
             elif content.get("path") == identity.path:
-                raise self._scope.latch(_divergence(self._scope, event, identity))
+                return event
+        return None
+
+    def _went_on(self, identity: Identity, other: Event) -> Flow[bool]:
+        """Whether the program that made the record left an attempt at this unit without a result and went on to the other.
+
+        So does code that catches a time limit or an interruption. Where an event between the two is gone, nobody can
+        tell: it may have been the result.
+        """
+        since = self._since.get(identity.memo)
+        if since is None or other.sequence < since:
+            return False
+        between: list[Event] = yield Read(
+            Events(self._scope.stream_id, since, limit=other.sequence - since, lightly=True)
+        )
+        return bool(between) and between[-1].sequence == other.sequence
+
+    def _refuse(self, identity: Identity, other: Event) -> NoReturn:
+        raise self._scope.latch(_divergence(self._scope, other, identity))
 
 
 def _divergence(scope: RunScope, recorded: Event, found: Identity) -> Divergence:

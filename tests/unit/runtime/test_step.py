@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
@@ -275,6 +276,69 @@ def test_a_divergence_is_sticky_and_leaves_the_run_for_the_right_code(world, led
     with world.worker().run("a", conversation="c", dedupe="1") as right:
         assert right.step("one", never) == 1
     assert len(facts(ledger, "c", "step.started")) == 1
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), Gone(), StoreBusy("busy"), NotEncodable("odd")])
+def test_code_that_went_on_after_a_step_without_result_resumes_as_it_is(resume, error):
+    entries = []
+
+    def agent(run):
+        entries.append(run)
+
+        def gives_up():
+            entries.append("live")
+            raise error
+
+        with pytest.raises(type(error)):
+            run.step("first", gives_up)
+        return run.step("second", lambda: "kept" if len(entries) == 2 else never())
+
+    assert resume(agent, agent) == "kept"
+    assert entries.count("live") == 2
+
+
+def test_a_time_limit_in_the_main_lane_is_no_divergence_when_resuming(world, ledger):
+    async def agent(run):
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.01):
+                await run.astep("slow", asyncio.Event().wait)
+        return await run.astep("fast", lambda: "kept" if len(entries) == 1 else never())
+
+    async def enter(of):
+        async with of.run("a", conversation="c", dedupe="1") as run:
+            entries.append(await agent(run) if entries else run)
+            if len(entries) == 1:
+                await agent(run)
+                raise StoreBusy("the disk is busy")
+
+    entries = []
+    with pytest.raises(StoreBusy):
+        asyncio.run(enter(ledger))
+    asyncio.run(enter(world.worker()))
+    assert entries[1:] == ["kept"]
+
+
+def test_what_stands_before_an_attempt_without_result_is_a_divergence_all_the_same(resume):
+    def first(run):
+        run.step("one", lambda: 1)
+        with pytest.raises(NotEncodable):
+            run.step("two", object)
+
+    with pytest.raises(Divergence) as caught:
+        resume(first, lambda run: run.step("two", never))
+    assert caught.value.recorded["name"] == "one"
+
+
+def test_a_result_that_was_removed_is_a_divergence_and_not_taken_for_an_attempt_without_one(world, ledger):
+    def agent(run):
+        return [run.step(name, str, name) for name in ("one", "two")]
+
+    vanish(ledger.run("a", conversation="c", dedupe="1"), agent)
+    world.expire_leases()
+    events = ledger.store._state.streams[ledger.stream_of("c")].events
+    del events[next(place for place, event in enumerate(events) if event.event_type == "step.finished")]
+    with pytest.raises(Divergence), world.worker().run("a", conversation="c", dedupe="1") as again:
+        again.step("one", never, "one")
 
 
 def test_siblings_in_another_order_are_no_divergence(world, ledger):
