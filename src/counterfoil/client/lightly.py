@@ -9,8 +9,9 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from counterfoil.client.opening import open_content, open_lone
+from counterfoil.client.opening import open_content, open_lone, unreadable
 from counterfoil.core.header import Header, Skimmed, peek_header, skim_header
+from counterfoil.errors import InputError
 from counterfoil.flow.event import Event, Opened
 from counterfoil.flow.requests import Events
 from counterfoil.store.unit import StoredEvent
@@ -64,7 +65,10 @@ class _Light(Event):
         self._keeps = False
         self._stored = stored.header
         self._pages = pages
-        self.skimmed: Skimmed = skim_header(stored.header)
+        try:
+            self.skimmed: Skimmed = skim_header(stored.header)
+        except InputError as error:
+            raise unreadable(stored, error) from error
         self.type = self.skimmed.event_type
 
     @property

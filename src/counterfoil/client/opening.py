@@ -23,7 +23,7 @@ from counterfoil.errors import (
     KeyWithheld,
     NotFoundError,
 )
-from counterfoil.flow.event import ContentState, Opened
+from counterfoil.flow.event import WAYS_OUT, ContentState, Opened
 from counterfoil.store.facts import resolved
 from counterfoil.store.unit import StoredEvent
 
@@ -59,6 +59,16 @@ def open_content(
     worst: ContentState = next(state for state in _WORST_FIRST if state in states)
     whole = resolved(parts)
     return Opened(worst, (whole, *parts[1:]), states[worst], restore)
+
+
+def unreadable(stored: StoredEvent, error: InputError) -> InputError:
+    """The same refusal of a stored header, which says of which event it is and what to do."""
+    fields = {**error.fields, "stream_id": stored.stream_id, "sequence": stored.sequence}
+    return type(error)(
+        f"event {stored.sequence} of {stored.stream_id} cannot be read: {error.message}",
+        hint=error.hint or WAYS_OUT["damaged"],
+        **fields,
+    )
 
 
 def open_lone(ports: LedgerPorts, stored: StoredEvent, event_id: str, reference: ContentRef) -> Opened | None:

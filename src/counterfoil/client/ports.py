@@ -15,7 +15,7 @@ from counterfoil.client.adopting import Adoptions
 from counterfoil.client.deriving import rows_by_type, stand_ins_by_type
 from counterfoil.client.lightly import light_events
 from counterfoil.client.lookback import LookBack
-from counterfoil.client.opening import open_content
+from counterfoil.client.opening import open_content, unreadable
 from counterfoil.client.putting import put_artifact
 from counterfoil.core.artifact import Reference
 from counterfoil.core.catalogue import Registry
@@ -26,6 +26,7 @@ from counterfoil.errors import (
     AccessRefused,
     AppendTimeout,
     CounterfoilError,
+    InputError,
     InvalidUnit,
     KeyMissing,
     StreamNotFound,
@@ -309,7 +310,7 @@ class LedgerPorts:
             case Events():
                 return list(self.events(query))
             case EventsById():
-                return [self.event(stored) for stored in self.store.find(query.stream_id, query.event_ids)]
+                return [self._named(stored) for stored in self.store.find(query.stream_id, query.event_ids)]
             case _:
                 assert_never(query)
 
@@ -329,11 +330,18 @@ class LedgerPorts:
         while left is None or left > 0:
             want = PAGE_EVENTS if left is None else min(PAGE_EVENTS, left)
             page = self.store.read(query.stream_id, after, want, query.types, query.run_id)
-            yield from map(self.event, page)
+            yield from map(self._named, page)
             if len(page) < want:
                 return
             after = page[-1].sequence
             left = None if left is None else left - len(page)
+
+    def _named(self, stored: StoredEvent) -> Event:
+        """As :meth:`event`, for code that goes by what is recorded: what cannot be read is refused by its place."""
+        try:
+            return self.event(stored)
+        except InputError as error:
+            raise unreadable(stored, error) from error
 
     def event(self, stored: StoredEvent, session: Session | None = None) -> Event:
         """A stored event as readers see it; in a ``session``, as far as that was allowed."""

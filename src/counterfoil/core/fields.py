@@ -197,6 +197,10 @@ class DataCheck:
             return None
         return next(name for name in names if not self._checks[name](data[name]))
 
+    def missing(self, data: Mapping[str, Any]) -> str | None:
+        """The name of a field that every event of the type has and this one lacks; the forms are not looked at."""
+        return None if self._required <= data.keys() else min(self._required - data.keys())
+
     def _shape_fault(self, data: Mapping[str, Any]) -> str | None:
         for name in data:
             if name not in self._checks:

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from counterfoil.core.event import Header
 from counterfoil.errors import AccessError, ArtifactDamaged, ContentUnavailable
 
 ContentState = Literal["none", "present", "erased", "withheld", "missing", "damaged"]
 """``none``: the event has no content. The other five are the words of FORMAT 6; never an empty value."""
+
+
+WAYS_OUT: Final[Mapping[str, str]] = {
+    "damaged": "`counterfoil verify` names everything that is damaged; restore it from a backup",
+    "missing": "`counterfoil verify` names everything that is missing; restore it from a backup",
+    "withheld": "open the ledger with its keys, and where reading is restricted in a session that may show it",
+    "erased": "it was erased on purpose and nothing brings it back; what needs it has to begin anew",
+}
+"""What to do about content in each state in which it cannot be read."""
 
 
 class Opened:
@@ -138,6 +147,7 @@ class Event:
         if opened.state != "present" or not opened.parts or opened.parts[0] is None:
             raise ContentUnavailable(
                 f"content of event {self.event_id} (sequence {self.sequence}) is {opened.state}: {opened.reason}",
+                hint=WAYS_OUT.get(opened.state),
                 state=opened.state,
                 event_id=self.event_id,
                 sequence=self.sequence,
@@ -168,7 +178,7 @@ class Event:
             state = error.fields.get("state", refused)
             raise ContentUnavailable(
                 f"content of event {self.event_id} (sequence {self.sequence}) is {state}: {error.message}",
-                hint=error.hint,
+                hint=error.hint or WAYS_OUT.get(state),
                 state=state,
                 event_id=self.event_id,
                 sequence=self.sequence,

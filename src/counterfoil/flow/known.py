@@ -6,10 +6,12 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from counterfoil.core.catalogue import Registry
+from counterfoil.core.event_types import EVENT_TYPES
+from counterfoil.core.fields import DataCheck
 from counterfoil.core.header import Header
 from counterfoil.core.upcast import Upcasts
-from counterfoil.errors import UnknownEventType
-from counterfoil.flow.event import Event, Opened
+from counterfoil.errors import HeaderInvalid, UnknownEventType
+from counterfoil.flow.event import WAYS_OUT, Event, Opened
 
 OWN_TYPES: Final = Registry()
 """The types of the product itself, without those of an application."""
@@ -24,28 +26,48 @@ def interpreted(
     """The events of a stream for a replay or a fold, in order, old versions as the newest has them (DESIGN 3).
 
     Raises ``UnknownEventType`` naming type, version and sequence of the first one that this build does not know;
-    passing over an event is a property that its producer gave it, never a guess of an older reader.
+    passing over an event is a property that its producer gave it, never a guess of an older reader. Raises
+    ``HeaderInvalid`` for one of the product's own that lacks a public field of its type: whatever folds it relies on them.
     """
-    seen: set[tuple[str, int]] = set()
+    seen: dict[tuple[str, int], DataCheck | None] = {}
     for event in events:
         kind, version = event.type, event.version
-        if (kind, version) in seen:
-            yield event
-        elif version < upcasts.newest(kind):
-            yield _upcast(event, version, upcasts)
-        elif registry.known(kind, version):
-            seen.add((kind, version))
-            yield event
-        elif not event.header.ignorable:
-            raise UnknownEventType(
-                f"event {event.sequence} of {event.stream_id} is {event.type} version {version}, which this build "
-                "does not know and may not pass over",
-                hint="declare the type, or use the version of Counterfoil that wrote it",
-                event_type=event.type,
-                version=version,
-                stream_id=event.stream_id,
-                sequence=event.sequence,
-            )
+        if (kind, version) not in seen:
+            if version < upcasts.newest(kind):
+                yield _upcast(event, version, upcasts)
+                continue
+            if not registry.known(kind, version):
+                _refuse_unless_ignorable(event)
+                continue
+            seen[kind, version] = EVENT_TYPES[kind].data_check if kind in EVENT_TYPES else None
+        check = seen[kind, version]
+        if check is not None and (lacks := check.missing(event.data)) is not None and not event.fault:
+            raise _lacking(event, lacks)
+        yield event
+
+
+def _refuse_unless_ignorable(event: Event) -> None:
+    if event.header.ignorable:
+        return
+    raise UnknownEventType(
+        f"event {event.sequence} of {event.stream_id} is {event.type} version {event.version}, which this build "
+        "does not know and may not pass over",
+        hint="declare the type, or use the version of Counterfoil that wrote it",
+        event_type=event.type,
+        version=event.version,
+        stream_id=event.stream_id,
+        sequence=event.sequence,
+    )
+
+
+def _lacking(event: Event, name: str) -> HeaderInvalid:
+    return HeaderInvalid(
+        f"event {event.sequence} of {event.stream_id} is {event.type} without its public field {name}",
+        hint=WAYS_OUT["damaged"],
+        stream_id=event.stream_id,
+        sequence=event.sequence,
+        field=name,
+    )
 
 
 def _upcast(event: Event, version: int, upcasts: Upcasts) -> Event:

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from counterfoil.client import lightly
-from counterfoil.errors import ContentUnavailable
+from counterfoil.errors import ContentUnavailable, InputError
 from counterfoil.flow.requests import Events
 from counterfoil.testing.manual import ManualClock
 from tests.running import World, vanish
@@ -102,3 +102,43 @@ def test_a_run_is_resumed_from_it_in_any_order_of_its_siblings(world):
     with ledger.run("a", conversation="d", dedupe="m") as run:
         for number in reversed(range(30)):
             assert run.step("s", lambda number: "never", number) == number * 2
+
+
+def resumed_with_a_header_changed(world, change):
+    """Resume a run in whose record the header of one step's end was changed; returns what was raised, and its place."""
+    ledger = world.worker()
+    vanish(
+        ledger.run("a", conversation="d", dedupe="m"), lambda run: [run.step("s", str, n) for n in range(5)]
+    )
+    world.expire_leases()
+    events = ledger.store._state.streams[ledger.stream_of("d")].events
+    place = [number for number, event in enumerate(events) if event.event_type == "step.finished"][2]
+    events[place] = replace(events[place], header=change(events[place].header))
+    with pytest.raises(InputError) as caught, world.worker().run("a", conversation="d", dedupe="m"):
+        pytest.fail("the run was entered")
+    return caught.value, events[place]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda header: b"garbage", id="no JSON"),
+        pytest.param(lambda header: header[:-10], id="cut"),
+        pytest.param(lambda header: header.replace(b'"memo"', b'"nemo"'), id="a field of another name"),
+        pytest.param(lambda header: header.replace(b"event/v1", b"event/v9"), id="another format"),
+    ],
+)
+def test_a_run_whose_record_has_a_damaged_header_is_told_which_event_and_what_to_do(world, change):
+    error, event = resumed_with_a_header_changed(world, change)
+    assert f"event {event.sequence} of {event.stream_id}" in str(error)
+    assert (error.sequence, error.stream_id) == (event.sequence, event.stream_id)
+    assert error.hint
+
+
+def test_whoever_meets_content_that_cannot_be_read_is_told_what_to_do(ledger):
+    found = read(ledger)
+    stream = ledger.store._state.streams[ledger.stream_of("c")]
+    stream.events[:] = [replace(event, content=()) for event in stream.events]
+    with pytest.raises(ContentUnavailable) as caught:
+        _ = found[3].content
+    assert "backup" in caught.value.hint
