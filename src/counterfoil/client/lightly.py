@@ -112,6 +112,8 @@ class _Pages:
         self._sequences = array("q")
         self._pages: deque[dict[int, StoredEvent]] = deque(maxlen=PAGES_KEPT)
         self._size = PAGE_EVENTS_FIRST
+        self._hits = 0
+        """Looks that the pages at hand answered since the last one was read."""
         self._opened: dict[int, Opened] = {}
         self._lock = threading.Lock()
 
@@ -145,12 +147,14 @@ class _Pages:
         for page in self._pages:
             found = page.get(sequence)
             if found is not None:
+                self._hits += 1
                 return found
         return self._fetched(sequence)
 
     def _fetched(self, sequence: int) -> StoredEvent:
         """The page in which this event stands."""
         query, read = self._query, self._ports.store.read
+        self._fit_to_use()
         place = bisect_left(self._sequences, sequence)
         first = self._sequences[place - place % self._size]
         page = read(query.stream_id, first - 1, self._size, query.types, query.run_id, headers=False)
@@ -158,7 +162,14 @@ class _Pages:
         self._size = max(1, self._size // 2) if size > PAGE_BYTES else min(PAGE_EVENTS_MAX, self._size * 2)
         found = {event.sequence: event for event in page}
         self._pages.appendleft(found)
+        self._hits = 0
         if sequence not in found:
             # Removed since its header was read: what became of it is said by its certificate, if there is one.
             (found[sequence],) = read(query.stream_id, sequence - 1, 1, content=False)
         return found[sequence]
+
+    def _fit_to_use(self) -> None:
+        """Make pages smaller where little of the last one was wanted: siblings that come in any order gain nothing by them."""
+        last = len(self._pages[0]) if self._pages else 0
+        if self._hits * 4 < last - 1:
+            self._size = max(1, last // 2)

@@ -83,6 +83,29 @@ def test_pages_become_smaller_where_records_are_large(world, monkeypatch):
     assert [len(page) for page in found[0]._pages._pages] == [1] * lightly.PAGES_KEPT
 
 
+def test_siblings_in_any_order_do_not_read_whole_pages_for_one_of_them(world, monkeypatch):
+    ledger = world.worker()
+    with ledger.run("a", conversation="c") as run:
+        for number in range(300):
+            run.step("s", str, number)
+    found = read(ledger)
+    records = []
+    original = ledger.store.read
+
+    def counted(*args, **options):
+        page = original(*args, **options)
+        records.extend(page)
+        return page
+
+    monkeypatch.setattr(ledger.store, "read", counted)
+    far_apart = [number * 101 % 300 for number in range(300)]
+    assert [found[number].content["result"] for number in far_apart] == [str(number) for number in far_apart]
+    assert len(records) < 4 * 300
+    records.clear()
+    assert [one.content["result"] for one in found] == [str(number) for number in range(300)]
+    assert len(records) < 2 * 300
+
+
 def test_a_record_that_went_meanwhile_is_missing_and_never_empty(ledger):
     found = read(ledger)
     stream = ledger.store._state.streams[ledger.stream_of("c")]
