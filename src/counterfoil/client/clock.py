@@ -14,7 +14,7 @@ class SystemClock:
         """Milliseconds since 1970-01-01T00:00:00Z, cut down."""
         return time.time_ns() // 1_000_000
 
-    monotonic = staticmethod(time.monotonic)
+    monotonic: staticmethod[[], float] = staticmethod(time.monotonic)
     """Seconds on a clock that never goes back; for deadlines only."""
 
     def sleep(self, seconds: float) -> None:
