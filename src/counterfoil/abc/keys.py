@@ -128,6 +128,9 @@ class KeyStore(Protocol):
     ) -> None:
         """Make ``epoch`` the tenant's current KEK and re-wrap rows of the same ids, in one transaction (rotation).
 
+        A tenant's epoch only rises, and a KEK serves one tenant: an ``epoch`` that is not greater than the tenant's
+        current one, or that is another tenant's, is refused with :class:`counterfoil.errors.EpochMoved`. So a rotation
+        that was overtaken by others never leads back to a KEK that may be destroyed by now.
         ``subjects`` holds every link of these keys in their order. Keys destroyed meanwhile stay destroyed. If any
         row would stay behind under the tenant's former KEK, or a link was added meanwhile, nothing is changed and
         :class:`counterfoil.errors.EpochMoved` is raised.

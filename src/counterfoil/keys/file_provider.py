@@ -12,7 +12,7 @@ from typing import Final
 
 from counterfoil.abc.keys import Arrangement
 from counterfoil.abc.time import Ids
-from counterfoil.core.ids import is_id, ulid_decode, ulid_encode
+from counterfoil.core.ids import is_id
 from counterfoil.core.keyed import KEY_BYTES
 from counterfoil.errors import InternalError, KeyDamaged, KeyWithheld
 from counterfoil.keys import wrapping
@@ -149,11 +149,7 @@ class FileKeyProvider:
             raise self._withheld(path, error) from error
 
     def _next_id(self) -> str:
-        # The newest id is the current epoch, so a clock that went back must not mint an older one.
-        kek_id, epochs = self._ids.new("kek"), self.epochs()
-        if not epochs or kek_id > epochs[-1]:
-            return kek_id
-        return f"kek_{ulid_encode(ulid_decode(epochs[-1].removeprefix('kek_')) + 1)}"
+        return wrapping.greater_id(self._ids.new("kek"), max(self.epochs(), default=""))
 
     def _make_directory(self) -> None:
         with contextlib.suppress(FileExistsError):

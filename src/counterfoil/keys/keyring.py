@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final, Generic, TypeVar
 
 from counterfoil.abc.keys import EpochKeyProvider, KeyProvider, KeyRow, KeyStore
@@ -242,9 +242,12 @@ class Keyring:
         found = self._store.epochs().get(self._tenant)
         return self._begin_epoch() if found is None else found
 
-    def next_epoch(self) -> str:
-        """A key-encryption key that no tenant uses yet: the provider's newest, or a new one."""
-        taken = set(self._store.epochs().values())
+    def next_epoch(self, refused: Collection[str] = ()) -> str:
+        """A key-encryption key that no tenant uses yet: the provider's newest, or a new one. It is readable.
+
+        ``refused`` are such that the key store would not take, since a tenant whom this one does not see uses them.
+        """
+        taken = {*self._store.epochs().values(), *refused}
         try:
             newest = self._provider.current()
         except KeyWithheld:
@@ -253,6 +256,8 @@ class Keyring:
                 raise
             newest = ""
         if newest and newest not in taken:
+            # What cannot be read, or is no key at all, must not become the epoch that everything is wrapped under.
+            self._provider.derive(newest, "probe")
             return newest
         if isinstance(self._provider, EpochKeyProvider):
             return self._provider.new_epoch()
@@ -271,13 +276,20 @@ class Keyring:
             found = self._store.epochs().get(self._tenant)
             if found is not None:
                 return found
-            epoch = self.next_epoch()
-            try:
-                self._store.replace(self._tenant, epoch, [], [])
-            except EpochMoved:
-                # Another process began one and has wrapped keys under it already.
-                return self._store.epochs()[self._tenant]
-            return epoch
+            refused: set[str] = set()
+            for _ in range(EPOCH_TRIES_MAX):
+                epoch = self.next_epoch(refused)
+                try:
+                    self._store.replace(self._tenant, epoch, [], [])
+                except EpochMoved:
+                    # Another process began this tenant's meanwhile, or another tenant's with the very same key.
+                    found = self._store.epochs().get(self._tenant)
+                    if found is not None:
+                        return found
+                    refused.add(epoch)
+                else:
+                    return epoch
+            raise EpochMoved(f"{EPOCH_TRIES_MAX} key-encryption keys in a row were taken by other tenants")
 
     def link_keys(self, kek_id: str) -> LinkKeys:
         """The keys that subject links of an epoch are made under."""

@@ -32,21 +32,25 @@ def rotate(keyring: Keyring) -> Rotation:
     either the old epoch, with an unused key-encryption key that the next rotation takes, or the new one. Raises
     KeyWithheld or KeyDamaged, having changed nothing, when a key cannot be unwrapped.
     """
-    before = keyring.epoch()
-    if not before:
-        raise InternalError("a clear ledger has no key-encryption key to rotate")
-    after = keyring.next_epoch()
+    refused: set[str] = set()
     for _ in range(TRIES_MAX):
+        # Looked up anew each time: another rotation may be what came between.
+        before = keyring.epoch()
+        if not before:
+            raise InternalError("a clear ledger has no key-encryption key to rotate")
+        after = keyring.next_epoch(refused)
         keys = [_rewrapped(keyring, row, after) for row in _keys_under(keyring.store, before)]
         links = [
             _relinked(keyring, link, after) for key in keys for link in keyring.store.subjects_of(key.key_id)
         ]
         try:
             keyring.store.replace(keyring.tenant, after, keys, links)
-        except EpochMoved:
+        except EpochMoved as error:
+            if error.fields.get("kek_id") == after:
+                refused.add(after)  # another tenant's
             continue
         return Rotation(before, after, _unwrapped_once(keyring, after))
-    raise EpochMoved(f"keys were made {TRIES_MAX} times while the epoch was rotated", kek_id=before)
+    raise EpochMoved(f"keys were made {TRIES_MAX} times while the epoch was rotated")
 
 
 def destroy_epoch(keyring: Keyring, kek_id: str) -> None:

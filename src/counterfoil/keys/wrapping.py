@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from counterfoil.core.ids import ulid_decode, ulid_encode
 from counterfoil.core.keyed import KEY_BYTES, hmac_sha256
-from counterfoil.errors import InternalError, KeyDamaged
+from counterfoil.errors import InternalError, InvalidId, KeyDamaged
 
 WRAPPED_BYTES: Final = KEY_BYTES + 8
 """AES-KW (RFC 3394) adds one block of eight bytes."""
@@ -44,3 +45,21 @@ def has_bytes(value: object, count: int) -> bool:
 def derive(kek: bytes, purpose: str) -> bytes:
     """HKDF-Expand (RFC 5869) of a key-encryption key to one block, as FORMAT 3 does with data keys."""
     return hmac_sha256(kek, f"counterfoil/{purpose}/v1".encode() + b"\x01")
+
+
+def greater_id(minted: str, newest: str) -> str:
+    """The id of a new key-encryption key: ``minted``, or the next after ``newest`` (empty: none) where that is greater.
+
+    The newest id is the current epoch, so a clock that went back must not mint an older one. Raises KeyDamaged where
+    there is no greater one.
+    """
+    if minted > newest:
+        return minted
+    try:
+        return f"kek_{ulid_encode(ulid_decode(newest.removeprefix('kek_')) + 1)}"
+    except InvalidId:
+        raise KeyDamaged(
+            f"no key-encryption key can follow on {newest}, the last id that there is",
+            hint="it is nothing that was made here: take it away from the others",
+            kek_id=newest,
+        ) from None

@@ -198,3 +198,89 @@ def test_a_provider_that_makes_no_keys_rotates_to_the_one_it_was_given(store, cl
 def test_a_clear_ledger_has_nothing_to_rotate(store, provider, clock, ids):
     with pytest.raises(InternalError):
         rotate(Keyring(store, provider, clock, ids, content="clear"))
+
+
+def before_replacing(store, monkeypatch, act):
+    """Have ``act`` done once, just before the next replacement is looked at by the key store."""
+    real = store.replace
+
+    def overtaken(*arguments):
+        monkeypatch.setattr(store, "replace", real)
+        act()
+        real(*arguments)
+
+    monkeypatch.setattr(store, "replace", overtaken)
+
+
+def test_a_rotation_that_others_overtook_does_not_lead_back_to_a_key_they_destroyed(
+    filled, store, provider, clock, ids, monkeypatch
+):
+    keys, other = data_keys(filled), Keyring(store, provider, clock, ids)
+
+    def rotated_twice():
+        first = rotate(other)
+        assert rotate(other).epoch_from == first.epoch_to
+        destroy_epoch(other, first.epoch_to)
+
+    before_replacing(store, monkeypatch, rotated_twice)
+    done = rotate(filled)
+    filled.forget()
+    assert store.epochs() == {"default": done.epoch_to}
+    assert data_keys(filled) == keys
+    assert list(inspect(filled)) == []
+
+
+def test_of_two_rotations_at_once_both_are_done_one_after_the_other(
+    filled, store, provider, clock, ids, monkeypatch
+):
+    first = []
+    before_replacing(store, monkeypatch, lambda: first.append(rotate(Keyring(store, provider, clock, ids))))
+    second = rotate(filled)
+    assert second.epoch_from == first[0].epoch_to
+    assert second.keys == first[0].keys == len(store.scan())
+
+
+def test_two_tenants_that_rotate_at_once_keep_keys_of_their_own(
+    filled, store, provider, clock, ids, monkeypatch
+):
+    north = Keyring(store, provider, clock, ids, tenant="north")
+    person = north.subject_key(stream_id := ids.new("str"), "ann").key_id
+    before_replacing(store, monkeypatch, lambda: rotate(north))
+    rotate(filled)
+    assert len(set(store.epochs().values())) == 2
+    assert list(inspect(filled)) == []
+    assert Keyring(store, provider, clock, ids, tenant="north").subject_key(stream_id, "ann").key_id == person
+
+
+def test_two_tenants_that_begin_at_once_begin_with_keys_of_their_own(
+    store, provider, clock, ids, monkeypatch
+):
+    north, south = (Keyring(store, provider, clock, ids, tenant=tenant) for tenant in ("north", "south"))
+    before_replacing(store, monkeypatch, north.epoch)
+    assert south.epoch() != north.epoch()
+
+
+def test_who_began_an_epoch_first_but_is_slower_takes_the_greater_one_that_is_there(
+    store, provider, clock, ids, monkeypatch
+):
+    slow, quick = Keyring(store, provider, clock, ids), Keyring(store, provider, clock, ids)
+
+    def quicker():
+        store.replace("default", provider.new_epoch(), [], [])
+
+    before_replacing(store, monkeypatch, quicker)
+    assert slow.epoch() == quick.epoch() == provider.current()
+
+
+@pytest.mark.parametrize("what", ["empty", "directory", "of others"])
+def test_what_is_no_key_does_not_become_the_first_epoch(keyring, store, provider, stream_id, what):
+    kek_id = provider.new_epoch()
+    path = provider.directory / kek_id
+    if what == "of others":
+        path.chmod(0o644)
+    else:
+        path.unlink()
+        path.mkdir() if what == "directory" else path.touch(mode=0o600)
+    with pytest.raises((KeyWithheld, KeyDamaged), match=kek_id):
+        keyring.new_stream_key(stream_id)
+    assert store.epochs() == {}

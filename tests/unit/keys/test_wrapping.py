@@ -53,3 +53,15 @@ def test_what_is_derived_differs_by_purpose_and_by_key():
         len({derived, wrapping.derive(KEK, "subject-lookup"), wrapping.derive(bytes(32), "subject-box"), KEK})
         == 4
     )
+
+
+def test_the_id_of_a_new_key_is_greater_than_the_newest_whatever_the_clock_says():
+    old, new = "kek_01J9ZC3Y3V7W2R5T8QK4M6N0PK", "kek_01J9ZC3Y3V7W2R5T8QK4M6N0PM"
+    assert wrapping.greater_id(new, old) == new
+    assert wrapping.greater_id(old, new) == "kek_01J9ZC3Y3V7W2R5T8QK4M6N0PN"
+    assert wrapping.greater_id(old, "") == old
+
+
+def test_no_id_is_greater_than_the_last_and_that_is_said():
+    with pytest.raises(KeyDamaged, match="no key-encryption key can follow on"):
+        wrapping.greater_id("kek_01J9ZC3Y3V7W2R5T8QK4M6N0PK", "kek_7ZZZZZZZZZZZZZZZZZZZZZZZZZ")

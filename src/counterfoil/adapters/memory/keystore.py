@@ -108,7 +108,8 @@ class MemoryKeyStore:
             links[link.key_id].append(link)
         with self._lock:
             rows = self._open_rows().copy()
-            former = rows.epochs.get(tenant, epoch)
+            former = rows.epochs.get(tenant, "")
+            _check_rises(rows, tenant, epoch)
             rows.epochs[tenant] = epoch
             for key_id in renewed.keys() & rows.keys.keys():
                 rows.keys[key_id] = renewed[key_id]
@@ -118,7 +119,7 @@ class MemoryKeyStore:
                         f"a subject was linked to {key_id} while it was re-wrapped", key_id=key_id
                     )
                 rows.links.update(zip(places, links[key_id], strict=True))
-            if former != epoch and any(key.kek_id == former for key in rows.keys.values()):
+            if former and any(key.kek_id == former for key in rows.keys.values()):
                 raise EpochMoved(f"keys were added under {former} while it was replaced", kek_id=former)
             self._rows = rows
 
@@ -142,6 +143,16 @@ class MemoryKeyStore:
         if self._closed:
             raise StoreClosed("this key store is closed", hint="open the ledger again")
         return self._rows
+
+
+def _check_rises(rows: _Rows, tenant: str, epoch: str) -> None:
+    former = rows.epochs.get(tenant, "")
+    if epoch <= former:
+        raise EpochMoved(
+            f"the epoch of {tenant} is {former} by now, and never goes back to {epoch}", kek_id=former
+        )
+    if epoch in rows.epochs.values():
+        raise EpochMoved(f"{epoch} serves another tenant already", kek_id=epoch)
 
 
 def _check_current(rows: _Rows, kek_ids: Iterable[str]) -> None:

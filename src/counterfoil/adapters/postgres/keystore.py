@@ -163,7 +163,11 @@ class PostgresKeyStore:
             # Whoever puts keys holds the epoch's row, so none can be put under the former one meanwhile.
             sql = "SELECT kek_id FROM {k}.epoch WHERE tenant = %s FOR UPDATE"
             found = fetch(connection, self._sql(sql), (tenant,))
-            former = found[0][0] if found else epoch
+            former = found[0][0] if found else ""
+            if epoch <= former:
+                raise EpochMoved(
+                    f"the epoch of {tenant} is {former} by now, and never goes back to {epoch}", kek_id=former
+                )
             sql = "UPDATE {k}.epoch SET kek_id = %s WHERE tenant = %s"
             if not found:
                 sql = "INSERT INTO {k}.epoch (kek_id, tenant) VALUES (%s, %s) ON CONFLICT (tenant) DO NOTHING"
@@ -172,16 +176,13 @@ class PostgresKeyStore:
             for key in renewed:
                 self._rewrap(connection, key, links.get(key.key_id, []))
             sql = "SELECT 1 FROM {k}.data_key WHERE kek_id = %s LIMIT 1"
-            if former != epoch and fetch(connection, self._sql(sql), (former,)):
+            if former and fetch(connection, self._sql(sql), (former,)):
                 raise EpochMoved(f"keys were added under {former} while it was replaced", kek_id=former)
 
         try:
             self._write(work, lambda: self.epochs().get(tenant) == epoch)
         except psycopg.errors.UniqueViolation as error:
-            raise InternalError(
-                f"{epoch} serves another tenant already",
-                hint="give each tenant a key-encryption key of its own",
-            ) from error
+            raise EpochMoved(f"{epoch} serves another tenant already", kek_id=epoch) from error
 
     def delete(self, key_ids: Iterable[str]) -> int:
         """See ``KeyStore.delete``."""

@@ -171,15 +171,14 @@ class SqliteKeyStore:
         for link in subjects:
             links.setdefault(link.key_id, []).append(link)
         with self._writing() as connection:
-            found = connection.execute("SELECT kek_id FROM epoch WHERE tenant = ?", (tenant,)).fetchone()
-            former = epoch if found is None else found[0]
+            former = _risen_from(connection, tenant, epoch)
             connection.execute("INSERT OR REPLACE INTO epoch VALUES (?, ?)", (tenant, epoch))
             for key in keys:
                 _rewrap(connection, key, links.get(key.key_id, []))
             behind = connection.execute(
                 "SELECT 1 FROM data_key WHERE kek_id = ? LIMIT 1", (former,)
             ).fetchone()
-            if former != epoch and behind is not None:
+            if former and behind is not None:
                 raise EpochMoved(f"keys were added under {former} while it was replaced", kek_id=former)
 
     def delete(self, key_ids: Iterable[str]) -> int:
@@ -315,6 +314,19 @@ def _rewrap(connection: sqlite3.Connection, key: KeyRow, links: list[SubjectRow]
         "UPDATE subject SET kek_id = ?, lookup = ?, box = ? WHERE position = ?",
         [(link.kek_id, link.lookup, link.box, place) for link, place in zip(links, places, strict=True)],
     )
+
+
+def _risen_from(connection: sqlite3.Connection, tenant: str, epoch: str) -> str:
+    """The tenant's current epoch, empty for none. Raises EpochMoved where ``epoch`` cannot follow on it."""
+    epochs = dict(connection.execute("SELECT tenant, kek_id FROM epoch").fetchall())
+    former = str(epochs.get(tenant, ""))
+    if epoch <= former:
+        raise EpochMoved(
+            f"the epoch of {tenant} is {former} by now, and never goes back to {epoch}", kek_id=former
+        )
+    if epoch in epochs.values():
+        raise EpochMoved(f"{epoch} serves another tenant already", kek_id=epoch)
+    return former
 
 
 def _check_current(connection: sqlite3.Connection, kek_ids: set[str]) -> None:

@@ -210,6 +210,24 @@ class KeyStoreContract(ABC):
             self.keys.replace(TENANT, after, new_rows, new_links)
         assert self.everything() == before
 
+    def test_an_epoch_that_is_not_greater_than_the_current_one_is_refused(self) -> None:
+        row = self.row()
+        self.keys.put([row])
+        smaller, (after, new_rows, _) = self.ids.new("kek"), self.rotated([row], [])
+        self.keys.replace(TENANT, after, new_rows, [])
+        before = self.everything()
+        for epoch in (self.kek, smaller, after):
+            with pytest.raises(EpochMoved):
+                self.keys.replace(TENANT, epoch, [replace(row, kek_id=epoch)], [])
+        assert self.everything() == before
+
+    def test_an_epoch_of_another_tenant_is_refused(self) -> None:
+        before = self.everything()
+        with pytest.raises(EpochMoved, match="another tenant") as refused:
+            self.keys.replace("north", self.kek, [], [])
+        assert refused.value.fields["kek_id"] == self.kek
+        assert self.everything() == before
+
     def test_replacing_does_not_bring_back_a_key_that_was_destroyed_meanwhile(self) -> None:
         rows = [self.row(), self.row()]
         links = [self.link(row) for row in rows]

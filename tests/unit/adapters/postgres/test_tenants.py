@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from counterfoil.abc.keys import KeyRow, SubjectRow
-from counterfoil.errors import EpochMoved, InternalError, NotPermitted, StoreBusy, StreamNotFound
+from counterfoil.errors import EpochMoved, NotPermitted, StoreBusy, StreamNotFound
 from counterfoil.store.rows import Absent
 from counterfoil.testing.events import SampleStream
 from counterfoil.testing.manual import SequentialIds
@@ -108,7 +108,7 @@ def test_a_key_cannot_be_made_under_another_tenants_epoch(sides):
 def test_one_key_encryption_key_does_not_serve_two_tenants(ledger, sides):
     login(ledger, "third", "worker", "west")
     third = ledger.key_store(user=f"{ledger.schema}_third_login")
-    with pytest.raises(InternalError, match="another tenant"):
+    with pytest.raises(EpochMoved, match="another tenant"):
         third.replace("west", sides[0].kek, [], [])
 
 

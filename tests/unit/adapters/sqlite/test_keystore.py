@@ -11,6 +11,7 @@ import textwrap
 import threading
 
 import pytest
+from msgspec.structs import replace
 
 from counterfoil.abc import KeyRow, SubjectRow
 from counterfoil.adapters.sqlite import keystore as keystore_module
@@ -371,5 +372,7 @@ def test_links_and_their_order_are_kept_when_rows_are_rewrapped(keys):
     links = [SubjectRow("dk_1", KEK, bytes([n]), b"box") for n in (3, 1, 2)]
     keys.put([row], links)
     positions = [place for place, _ in keys.scan_subjects()]
-    keys.replace("default", KEK, [row], links)
-    assert keys.scan_subjects() == list(zip(positions, links, strict=True))
+    after = f"{KEK[:-1]}Z"
+    renewed = [replace(link, kek_id=after) for link in links]
+    keys.replace("default", after, [replace(row, kek_id=after)], renewed)
+    assert keys.scan_subjects() == list(zip(positions, renewed, strict=True))
