@@ -119,7 +119,15 @@ class Keyring:
         if found is not None:
             return found
         row = self._row(key_id)
-        return self._materials.keep(key_id, KeyMaterial(row.key_id, row.stream_id, self.unwrap(row)))
+        try:
+            data_key = self.unwrap(row)
+        except KeyWithheld:
+            # Its key-encryption key is gone also where the row was rotated, and that key destroyed, since it was read.
+            former, row = row.kek_id, self._row(key_id)
+            if row.kek_id == former:
+                raise
+            data_key = self.unwrap(row)
+        return self._materials.keep(key_id, KeyMaterial(row.key_id, row.stream_id, data_key))
 
     def stream_material(self, genesis: Genesis) -> KeyMaterial:
         """The material of the stream key that a genesis names. Raises as :meth:`material` does."""
@@ -147,7 +155,12 @@ class Keyring:
         """
         if not subject:
             raise InvalidForm("a subject is named by an id from outside, and that is empty")
-        return self.material(self._under_epoch(lambda epoch: self._find_or_make(stream_id, subject, epoch)))
+        made: list[str] = []
+        key_id = self._under_epoch(lambda epoch: self._find_or_make(stream_id, subject, epoch, made))
+        spare = [one for one in made if one != key_id]
+        if spare:
+            self._store.delete(spare)
+        return self.material(key_id)
 
     def subject_of(self, key_id: str) -> str | None:
         """The outside id of the person whom a key stands for; None where it stands for nobody. Raises ``ContentDamaged``."""
@@ -157,7 +170,8 @@ class Keyring:
                 return subject
         return None
 
-    def _find_or_make(self, stream_id: str, subject: str, epoch: str) -> str:
+    def _find_or_make(self, stream_id: str, subject: str, epoch: str, made: list[str]) -> str:
+        """Id of the key of whom ``subject`` names; ``made`` gets the id of a key that was put for it, first or not."""
         links = self.link_keys(epoch)
         lookup = links.lookup(self._tenant, subject)
         known = self._subjects.get((stream_id, lookup))
@@ -169,12 +183,13 @@ class Keyring:
         key_id, data_key = self._ids.new("dk"), secrets.token_bytes(KEY_BYTES)
         row = self._wrapped(stream_id, key_id, data_key, links.kek_id)
         self._store.put([row], [links.link(key_id, self._tenant, subject)])
+        made.append(key_id)
         # Somebody may have been quicker; whose link was put first wins, and both see the same order.
         first = self._store.find_subject(lookup, stream_id)
-        if first is not None and first.key_id != key_id:
-            self._store.delete([key_id])
-            key_id = first.key_id
-        return self._subjects.keep((stream_id, lookup), key_id)
+        if first is None:
+            # A rotation has changed all lookups since: only by the new ones is it seen who was first.
+            raise EpochMoved(f"the epoch {epoch} ended while a key was being made under it", kek_id=epoch)
+        return self._subjects.keep((stream_id, lookup), first.key_id)
 
     def subjects(self, key_id: str) -> tuple[str, ...]:
         """The ids outside of whom a key is linked to, in the order of the links."""

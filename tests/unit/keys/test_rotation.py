@@ -284,3 +284,36 @@ def test_what_is_no_key_does_not_become_the_first_epoch(keyring, store, provider
     with pytest.raises((KeyWithheld, KeyDamaged), match=kek_id):
         keyring.new_stream_key(stream_id)
     assert store.epochs() == {}
+
+
+def test_a_person_keeps_one_key_when_a_rotation_comes_between_two_who_need_it(
+    store, provider, clock, ids, stream_id, monkeypatch
+):
+    first, second = Keyring(store, provider, clock, ids), Keyring(store, provider, clock, ids)
+    real, keys = store.put, []
+
+    def overtaken(*arguments):
+        monkeypatch.setattr(store, "put", real)
+        keys.append(second.subject_key(stream_id, "ann").key_id)
+        real(*arguments)
+        destroy_epoch(second, rotate(second).epoch_from)
+
+    first.epoch()
+    monkeypatch.setattr(store, "put", overtaken)
+    keys.append(first.subject_key(stream_id, "ann").key_id)
+    assert keys[0] == keys[1]
+    assert [row.key_id for row in store.of_stream(stream_id)] == keys[:1]
+
+
+def test_a_key_that_is_rotated_while_it_is_read_is_read_again(filled, store, provider, monkeypatch):
+    row, real = store.scan()[0], store.get
+
+    def overtaken(key_id):
+        found = real(key_id)
+        monkeypatch.setattr(store, "get", real)
+        destroy_epoch(filled, rotate(filled).epoch_from)
+        return found
+
+    filled.forget()
+    monkeypatch.setattr(store, "get", overtaken)
+    assert filled.material(row.key_id).key_id == row.key_id

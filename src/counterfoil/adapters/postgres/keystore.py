@@ -42,6 +42,9 @@ ADD_KEY: Final = (
 )
 ADD_LINK: Final = "INSERT INTO {k}.subject (key_id, kek_id, lookup, box) VALUES (%s, %s, %s, %s)"
 
+LINKING: Final = "SELECT pg_advisory_xact_lock(hashtextextended('counterfoil subject ' || %s, 0))"
+"""Held to the end of a transaction that links a subject, by one at a time for each lookup."""
+
 T = TypeVar("T")
 
 _KEY: Final = 'SELECT key_id, stream_id, kek_id, wrapped, "check" FROM {k}.data_key'
@@ -135,6 +138,10 @@ class PostgresKeyStore:
                         self._sql(ADD_KEY),
                         (key.key_id, key.stream_id, key.kek_id, key.wrapped, key.check),
                     )
+                # One after the other for one subject: whose link has the smaller position was then also committed first,
+                # and whoever comes second sees it. Otherwise each of two would find itself the first.
+                for lookup in sorted({link.lookup for link in subjects}):
+                    run(connection, LINKING, (f"{self._place.keys_schema} {lookup.hex()}",))
                 for link in subjects:
                     run(connection, self._sql(ADD_LINK), (link.key_id, link.kek_id, link.lookup, link.box))
 
