@@ -16,6 +16,7 @@ from counterfoil.adapters.sqlite import readers
 from counterfoil.client import backup
 from counterfoil.client.backup import backup_ledger
 from counterfoil.client.copying import copy_ledger
+from counterfoil.client.ids import UlidIds
 from counterfoil.client.restoring import accept_loss, restore_backup
 from counterfoil.effects.registry import own_tools
 from counterfoil.errors import (
@@ -26,8 +27,10 @@ from counterfoil.errors import (
     LedgerMoved,
     LossNotAccepted,
     RunWaiting,
+    StoreBusy,
     StoreFull,
 )
+from counterfoil.keys.file_provider import FileKeyProvider
 from tests.archives import converse, verified
 from tests.running import types_of
 from tests.scenarios.conftest import ON_SERVER, lies
@@ -364,3 +367,38 @@ def test_a_ledger_that_does_not_go_on_gets_no_backup(place, tmp_path):
         backup_ledger(place, tmp_path / "third", artifacts=tmp_path / "objects")
     assert not (tmp_path / "second").exists()
     assert not (tmp_path / "third").exists()
+
+
+def rotated_before(monkeypatch, ledger, times):
+    """Rotate, and destroy the former key, before the key-encryption keys are copied; that many times."""
+    real, left = backup._put_keks, [None] * times
+
+    def overtaken(*arguments):
+        if left:
+            left.pop()
+            ledger.destroy_kek(ledger.rotate_keys().epoch_from)
+        return real(*arguments)
+
+    monkeypatch.setattr(backup, "_put_keks", overtaken)
+
+
+def test_a_backup_opens_with_the_keys_in_it_where_these_were_rotated_meanwhile(place, tmp_path, monkeypatch):
+    artifacts, keys = tmp_path / "objects", FileKeyProvider(tmp_path / "kek", UlidIds())
+    with counterfoil.open(place, artifacts=artifacts, keys=keys) as ledger:
+        stream_id = converse(ledger)
+        before = [event.content_or_none() for event in ledger.events(stream_id)]
+        rotated_before(monkeypatch, ledger, 1)
+        report = backup_ledger(place, tmp_path / "backup", artifacts=artifacts, keys=keys)
+    assert report.keks == 1
+    with counterfoil.open(restored(tmp_path)) as ledger:
+        assert [event.content_or_none() for event in ledger.events(stream_id)] == before
+        assert None not in [event.content_or_none() for event in ledger.events(stream_id)]
+
+
+def test_a_backup_is_given_up_where_keys_are_rotated_again_and_again(tmp_path, monkeypatch):
+    with counterfoil.open(tmp_path / "ledger") as ledger:
+        converse(ledger)
+        rotated_before(monkeypatch, ledger, 100)
+        with pytest.raises(StoreBusy, match="rotated"):
+            backup_ledger(tmp_path / "ledger", tmp_path / "backup")
+    assert not (tmp_path / "backup").exists()

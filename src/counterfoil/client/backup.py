@@ -26,6 +26,7 @@ from counterfoil.abc import Clock, Ids, KeyProvider
 from counterfoil.adapters.sqlite import DATABASE_NAME
 from counterfoil.adapters.sqlite.connect import connect
 from counterfoil.adapters.sqlite.faults import primary_code, translate
+from counterfoil.adapters.sqlite.keystore import SqliteKeyStore
 from counterfoil.adapters.sqlite.readers import Readers
 from counterfoil.archive.copying import copy_companions, copy_streams, streams_of
 from counterfoil.archive.place import WORK, new_place, sync_directory, synced
@@ -54,6 +55,8 @@ from counterfoil.errors import (
     InputError,
     InvalidForm,
     KeyStoreMissing,
+    KeyWithheld,
+    StoreBusy,
 )
 from counterfoil.keys.file_provider import FileKeyProvider
 from counterfoil.keys.keyring import Keyring
@@ -65,6 +68,8 @@ MANIFEST_BYTES_MAX: Final = 256 * 1024 * 1024
 PIECE_BYTES: Final = 1024 * 1024
 PAGE: Final = 1000
 MODE: Final = 0o600
+KEY_COPIES_MAX: Final = 5
+"""How often the keys are copied anew because a rotation came between."""
 BUSY_S: Final = 30.0
 """Longest wait for a process that writes keys, or that mends the log of the ledger."""
 
@@ -145,7 +150,7 @@ def _backup(
             _copy_files(Path(source.place), work, told)
         else:
             _copy_rows(source, work, clock, ids, told)
-        keks = _put_keks(source.provider, work) if with_keks else 0
+        keks = _settle_keys(source, work, with_keks, clock, ids)
         objects = 0
         if source.artifacts is not None:
             objects = copy_objects(
@@ -206,6 +211,10 @@ def _copy_files(directory: Path, work: Path, told: Progress) -> None:
     finally:
         readers.discard(ledger)
     told("copying", 0, None)
+    _copy_key_file(directory, work)
+
+
+def _copy_key_file(directory: Path, work: Path) -> None:
     # Its journal is no log, and may have to be rolled back: never read without looking at it.
     with closing(connect(directory / KEY_STORE_NAME, "ro", BUSY_S)) as keys:
         _copy_file(keys, work / KEY_STORE_NAME)
@@ -238,13 +247,59 @@ def _copy_rows(source: Parts, work: Path, clock: Clock, ids: Ids, told: Progress
         into.key_store.close()
 
 
+def _settle_keys(source: Parts, work: Path, with_keks: bool, clock: Clock, ids: Ids) -> int:
+    """Copy the key-encryption keys; the key store anew with them if a rotation came between. How many of them.
+
+    A key-encryption key is destroyed only after a rotation. So where the epochs are still those of the copy once the
+    files have been copied, what the copy lies under is among them.
+    """
+    for _ in range(KEY_COPIES_MAX):
+        keks = _put_keks(source.provider, work) if with_keks else 0
+        if _epochs_copied(work) == dict(source.key_store.epochs()):
+            return keks
+        # A key that was destroyed since must not lie in a backup either.
+        shutil.rmtree(work / KEK_DIRECTORY_NAME, ignore_errors=True)
+        if source.store.capabilities.engine == "sqlite":
+            _copy_key_file(Path(source.place), work)
+        else:
+            _copy_key_rows(source, work, clock, ids)
+    raise StoreBusy(
+        f"the keys of {source.place} were rotated {KEY_COPIES_MAX} times while they were copied; there is no backup",
+        hint="try again when the rotation has ended",
+        place=source.place,
+    )
+
+
+def _epochs_copied(work: Path) -> dict[str, str]:
+    copied = SqliteKeyStore(work / KEY_STORE_NAME)
+    try:
+        return dict(copied.epochs())
+    finally:
+        copied.close()
+
+
+def _copy_key_rows(source: Parts, work: Path, clock: Clock, ids: Ids) -> None:
+    into = open_parts(work, tables=TABLES, create=False, read_only=False, clock=clock, ids=ids)
+    try:
+        copy_keys(source, replace(into, provider=source.provider))
+    finally:
+        into.store.close()
+        into.key_store.close()
+
+
 def _put_keks(provider: KeyProvider, work: Path) -> int:
     """The key-encryption keys after the key store: whatever it lies under by now is among them, or was just before."""
     if not isinstance(provider, FileKeyProvider):
         return 0
     copy = FileKeyProvider(work / KEK_DIRECTORY_NAME, UlidIds())
     for kek_id in provider.epochs():
-        copy.take_in(kek_id, provider.hand_out(kek_id))
+        try:
+            text = provider.hand_out(kek_id)
+        except KeyWithheld:
+            if kek_id in provider.epochs():
+                raise
+            continue  # destroyed since the names were read
+        copy.take_in(kek_id, text)
     return len(copy.epochs())
 
 
