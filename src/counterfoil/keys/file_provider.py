@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import secrets
@@ -63,7 +64,11 @@ class FileKeyProvider:
         return sorted(name for name in names if is_id(name, "kek"))
 
     def current(self) -> str:
-        """See ``KeyProvider.current``."""
+        """See ``KeyProvider.current``. Its name is durable when this returns.
+
+        Another process may have made it a moment ago, and not have come to syncing the directory: what is wrapped under
+        it must not outlast it when the power fails.
+        """
         epochs = self.epochs()
         if not epochs:
             raise KeyWithheld(
@@ -71,6 +76,11 @@ class FileKeyProvider:
                 hint="put the kek directory of this ledger back; without it no content can be opened",
                 path=str(self._directory),
             )
+        try:
+            _sync_directory(self._directory)
+        except OSError as error:
+            if error.errno not in (errno.EROFS, errno.EINVAL):
+                raise self._withheld(self._directory, error) from error
         return epochs[-1]
 
     def wrap(self, kek_id: str, data_key: bytes) -> bytes:
@@ -134,9 +144,10 @@ class FileKeyProvider:
 
     def destroy(self, kek_id: str) -> None:
         """See ``EpochKeyProvider.destroy``. The bytes are overwritten first, as far as the disk goes along."""
-        if kek_id not in self.epochs():
+        epochs = self.epochs()
+        if kek_id not in epochs:
             return
-        if kek_id == self.current():
+        if kek_id == epochs[-1]:
             raise InternalError(f"{kek_id} is the current key-encryption key: rotate before destroying it")
         path = self._directory / kek_id
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import threading
@@ -295,3 +296,26 @@ def test_a_provider_beside_the_data_says_that_copies_are_not_covered(provider, t
 
 def test_it_can_make_and_destroy_epochs(provider):
     assert isinstance(provider, EpochKeyProvider)
+
+
+def test_the_name_of_a_key_that_another_process_made_is_durable_before_it_is_used(provider, monkeypatch):
+    kek_id, synced, real = provider.new_epoch(), [], os.fsync
+
+    def watch(handle):
+        synced.append(os.fstat(handle).st_ino)
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", watch)
+    assert provider.current() == kek_id
+    assert synced == [provider.directory.stat().st_ino]
+
+
+def test_a_directory_that_cannot_be_synced_has_no_current_key(provider, monkeypatch):
+    provider.new_epoch()
+
+    def broken(handle):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", broken)
+    with pytest.raises(KeyWithheld, match="Input/output error"):
+        provider.current()
