@@ -24,6 +24,7 @@ UNDECODABLE = "Could not decode to UTF-8"
 _HINTS = {
     "not_a_database": "if it is a ledger, its first page is damaged: restore the last backup",
     "io": "see the system's log for the device, then send the same events with the same ids again",
+    "moved": "put the ledger's files back, then open it again",
     "read_only": "give this user write permission on the directory, or open with read_only=True",
     "schema": "restore the last backup; the tables were changed by another program",
 }
@@ -55,7 +56,7 @@ def translate(error: sqlite3.Error, path: Path, doing: str, damaged: str | None 
         case sqlite3.SQLITE_FULL:
             return StoreFull(said, **fields)
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM | sqlite3.SQLITE_AUTH:
-            return StoreReadOnly(said, hint=_HINTS["read_only"], **fields)
+            return _read_only(said, path, fields)
         case sqlite3.SQLITE_CORRUPT:
             return StoreCorrupt(said, hint=damaged, **fields)
         case sqlite3.SQLITE_NOTADB:
@@ -68,6 +69,13 @@ def translate(error: sqlite3.Error, path: Path, doing: str, damaged: str | None 
             return SchemaUnknown(said, hint=_HINTS["schema"], **fields)
         case _:
             return InternalError(said, **fields)
+
+
+def _read_only(said: str, path: Path, fields: dict[str, str]) -> CounterfoilError:
+    if fields["sqlite"] == "SQLITE_READONLY_DBMOVED":
+        gone = f"{path} was deleted, moved or replaced while it was open"
+        return StoreIO(gone, hint=_HINTS["moved"], **fields)
+    return StoreReadOnly(said, hint=_HINTS["read_only"], **fields)
 
 
 def _cannot_open(said: str, path: Path, fields: dict[str, str]) -> CounterfoilError:

@@ -23,6 +23,7 @@ from counterfoil.errors import (
     StoreBusy,
     StoreCorrupt,
     StoreError,
+    StoreIO,
     StoreReadOnly,
 )
 from counterfoil.testing import SequentialIds
@@ -376,3 +377,13 @@ def test_links_and_their_order_are_kept_when_rows_are_rewrapped(keys):
     renewed = [replace(link, kek_id=after) for link in links]
     keys.replace("default", after, [replace(row, kek_id=after)], renewed)
     assert keys.scan_subjects() == list(zip(positions, renewed, strict=True))
+
+
+@pytest.mark.parametrize("what", ["moved", "replaced"])
+def test_a_key_is_not_put_into_a_file_that_was_taken_away_and_that_is_said(keys, path, tmp_path, what):
+    path.rename(tmp_path / "away")
+    if what == "replaced":
+        SqliteKeyStore(path, create=True).close()
+    with pytest.raises(StoreIO, match="deleted, moved or replaced") as refused:
+        keys.put([row_of("dk_1")])
+    assert "put the ledger's files back" in refused.value.hint
