@@ -7,8 +7,10 @@ from msgspec.structs import replace
 
 from counterfoil.effects.decide import (
     ATTEMPTS_A_PASS,
+    ATTEMPTS_AT_FIRST,
     ATTEMPTS_MAX,
     LOOKUPS_A_PASS,
+    LOOKUPS_AT_FIRST,
     LOOKUPS_MAX,
     AskHuman,
     Case,
@@ -88,6 +90,14 @@ def test_a_provider_that_was_not_reached_may_answer_another_day():
     assert next_step(unreached, AFTER) == Leave()
 
 
+def test_a_provider_that_stays_away_is_asked_once_a_pass():
+    away = case("lookup", answer="cannot_tell", lookups_here=1, lookups=LOOKUPS_AT_FIRST, reached=False)
+    assert isinstance(next_step(replace(away, lookups=LOOKUPS_AT_FIRST - 1), AFTER), LookUp)
+    assert next_step(away, AFTER) == Leave()
+    # Back again, it is asked as often as any that cannot tell.
+    assert isinstance(next_step(replace(away, reached=True), AFTER), LookUp)
+
+
 def test_a_provider_that_never_answers_ends_with_a_human():
     silent = case("lookup", answer="cannot_tell", lookups_here=1, lookups=LOOKUPS_MAX, reached=False)
     assert next_step(silent, AFTER) == AskHuman("cannot_tell")
@@ -104,6 +114,14 @@ def test_a_safe_call_is_sent_again_with_growing_pauses(doubt):
     assert [type(step) for step in pauses] == [SendAgain] * ATTEMPTS_A_PASS
     delays = [step.delay_ms for step in pauses]
     assert delays == sorted(set(delays))
+
+
+@pytest.mark.parametrize("doubt", ["key", "repeat"])
+def test_what_does_not_come_through_is_sent_once_a_pass(doubt):
+    tried = case(doubt, attempt=ATTEMPTS_AT_FIRST, attempts_here=1)
+    assert isinstance(next_step(replace(tried, attempt=ATTEMPTS_AT_FIRST - 1), AFTER), SendAgain)
+    assert next_step(tried, AFTER) == Leave()
+    assert next_step(replace(tried, attempts_here=0), AFTER) == SendAgain(0)
 
 
 def test_one_pass_has_a_bound_and_leaves_the_rest_to_a_later_one():

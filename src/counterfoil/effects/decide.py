@@ -9,17 +9,27 @@ from msgspec import Struct
 from counterfoil.effects.doubt import OUTCOMES, DoubtKind
 from counterfoil.effects.state import IN_DOUBT
 
-ATTEMPTS_MAX: Final = 10
-"""Attempts of one effect in all; after them a human is asked."""
+ATTEMPTS_MAX: Final = 50
+"""Attempts of one effect in all; after them a human is asked.
+
+A worker that pauses between passes as it does comes to them after three hours and a half: a provider that is away for an
+hour leaves people no heap of reviews. Providers forget keys after a day, so it is not longer.
+"""
 
 ATTEMPTS_A_PASS: Final = 3
 """Attempts inside one call or one recovery; after them the doubt is left to a later recovery."""
 
-LOOKUPS_MAX: Final = 20
-"""Lookups of one effect in all that brought no answer; after them a human is asked."""
+ATTEMPTS_AT_FIRST: Final = 2 * ATTEMPTS_A_PASS
+"""After so many, a recovery tries once: what has not come through for so long does not within a second."""
+
+LOOKUPS_MAX: Final = 100
+"""Lookups of one effect in all that brought no answer; after them a human is asked. A worker comes to them in a night."""
 
 LOOKUPS_A_PASS: Final = 3
 """Lookups inside one call or one recovery that brought no answer."""
+
+LOOKUPS_AT_FIRST: Final = 3 * LOOKUPS_A_PASS
+"""After so many, a recovery asks once: what has not been reached for so long is not reached within a second."""
 
 ABSENT_EARLY: Final = 2
 """Times the provider must say "absent" before the deadline: the request of a broken call may still be on its way."""
@@ -116,18 +126,17 @@ def next_step(case: Case, now_ms: int) -> Step:
 def _send_again(case: Case) -> Step:
     if case.attempt >= ATTEMPTS_MAX:
         return AskHuman("cannot_tell")
-    if case.attempts_here >= ATTEMPTS_A_PASS:
+    if case.attempts_here >= (ATTEMPTS_A_PASS if case.attempt < ATTEMPTS_AT_FIRST else 1):
         return Leave()
     return SendAgain(_delay(case.attempts_here))
 
 
 def _ask_again(case: Case) -> Step:
-    if case.lookups >= LOOKUPS_MAX:
-        return AskHuman("cannot_tell")
-    if case.lookups_here < LOOKUPS_A_PASS:
+    """A provider that answers "I cannot tell" leaves it to a human; one that was not reached may answer later."""
+    patient = case.reached or case.lookups < LOOKUPS_AT_FIRST
+    if case.lookups_here < (LOOKUPS_A_PASS if patient else 1):
         return LookUp(_delay(case.lookups_here))
-    # A provider that answers "I cannot tell" leaves it to a human; one that was not reached may answer later.
-    return AskHuman("cannot_tell") if case.reached else Leave()
+    return AskHuman("cannot_tell") if case.reached or case.lookups >= LOOKUPS_MAX else Leave()
 
 
 def _delay(tries: int) -> int:
