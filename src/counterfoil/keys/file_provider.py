@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import re
 import secrets
@@ -111,7 +112,7 @@ class FileKeyProvider:
                 _write_durably(beginning, text)
                 # The name appears only when the bytes are on disk, so a crash leaves no half key that looks current; and
                 # never in the place of another, as it would by a rename: keys may be wrapped under that already.
-                os.link(beginning, self._directory / kek_id)
+                _give_name(beginning, self._directory / kek_id)
             finally:
                 with contextlib.suppress(FileNotFoundError):
                     beginning.unlink()
@@ -157,7 +158,11 @@ class FileKeyProvider:
             path.unlink()
             _sync_directory(self._directory)
         except OSError as error:
-            raise self._withheld(path, error) from error
+            raise KeyWithheld(
+                f"cannot destroy the key-encryption key {path}: {error.strerror}; it may be overwritten already",
+                hint=f"mend that, then run `counterfoil keys destroy {kek_id}` again",
+                path=str(path),
+            ) from error
 
     def _next_id(self) -> str:
         return wrapping.greater_id(self._ids.new("kek"), max(self.epochs(), default=""))
@@ -181,6 +186,12 @@ class FileKeyProvider:
                 f"{self._directory} can be written by others than its owner, who could put keys of their own there",
                 hint=f"chmod {DIRECTORY_MODE:o} the directory",
                 path=str(self._directory),
+            )
+        if not stat.S_ISREG(mode):
+            raise KeyDamaged(
+                f"{path} is not a key-encryption key: it is no file of its own",
+                hint="restore the file from its backup",
+                path=path,
             )
         if mode & OTHERS:
             raise KeyWithheld(
@@ -206,11 +217,36 @@ class FileKeyProvider:
 
 def _read_small(path: str) -> tuple[int, bytes]:
     """Mode and beginning of a file; the plain calls, since a rotation reads a key for every row."""
-    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    # Without blocking: whatever else has the name of a key, such as a pipe, is not waited for.
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        return os.fstat(handle).st_mode, os.read(handle, 2 * KEY_TEXT_BYTES)
+        mode = os.fstat(handle).st_mode
+        return mode, os.read(handle, 2 * KEY_TEXT_BYTES) if stat.S_ISREG(mode) else b""
     finally:
         os.close(handle)
+
+
+def _give_name(beginning: Path, target: Path) -> None:
+    """Let a file appear under its name, never in the place of another. Raises FileExistsError where one is there."""
+    try:
+        os.link(beginning, target)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+    else:
+        return
+    # A file system without hard links: whoever makes a key there takes the directory's lock first.
+    held = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        if os.path.lexists(target):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
+        beginning.rename(target)
+    finally:
+        os.close(held)
+
+
+_NO_LINKS: Final = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
 
 
 def _write_durably(path: Path, text: bytes) -> None:

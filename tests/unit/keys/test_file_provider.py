@@ -319,3 +319,43 @@ def test_a_directory_that_cannot_be_synced_has_no_current_key(provider, monkeypa
     monkeypatch.setattr(os, "fsync", broken)
     with pytest.raises(KeyWithheld, match="Input/output error"):
         provider.current()
+
+
+def test_a_pipe_with_the_name_of_a_key_is_not_waited_for(provider):
+    kek_id = provider.new_epoch()
+    path = provider.directory / kek_id
+    path.unlink()
+    os.mkfifo(path, 0o600)
+    with pytest.raises(KeyDamaged, match="no file of its own"):
+        provider.unwrap(kek_id, b"x" * 40)
+
+
+def test_without_hard_links_a_key_is_made_and_none_is_written_over(provider, monkeypatch):
+    def refused(*_names):
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refused)
+    first = provider.new_epoch()
+    text = provider.hand_out(first)
+    provider.take_in(first, text)
+    with pytest.raises(KeyDamaged, match="another key"):
+        provider.take_in(first, b"0" * 64 + b"\n")
+    monkeypatch.setattr(provider, "epochs", list)
+    with pytest.raises(KeyDamaged, match="another key"):
+        provider.take_in(first, b"0" * 64 + b"\n")
+    assert provider.hand_out(first) == text
+
+
+def test_a_key_that_cannot_be_destroyed_is_to_be_destroyed_again(provider, monkeypatch):
+    former, _current = provider.new_epoch(), provider.new_epoch()
+
+    def full(_handle):
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(KeyWithheld, match="may be overwritten already") as told:
+            provider.destroy(former)
+    assert f"keys destroy {former}" in told.value.hint
+    provider.destroy(former)
+    assert former not in provider.epochs()
