@@ -175,6 +175,15 @@ def test_a_key_store_that_is_gone_is_said_and_conversations_are_listed_all_the_s
     assert shell("ls", "--json").lines[0]["name_state"] == "withheld"
 
 
+def test_key_encryption_keys_that_are_gone_are_said_too(shell):
+    refunded(shell)
+    (shell.place / "kek").rename(shell.place / "elsewhere")
+    done = shell("ls")
+    assert done.code == 0
+    assert "is not at hand: No such file or directory: content is withheld" in " ".join(done.out.split())
+    assert "▒ withheld" in done.out
+
+
 # ---- damage ------------------------------------------------------------------------------------------------------
 
 

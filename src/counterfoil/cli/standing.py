@@ -94,9 +94,11 @@ def _rows(ledger: Ledger, state: str, stream_id: str) -> Iterable[Row]:
 
 
 def keys_note(ledger: Ledger) -> str:
-    """What to say above everything when the key store is not there; empty when it is."""
+    """What to say above everything when the key store is not there, or opens nothing; empty where it does."""
     try:
         _ = ledger.keyring.store.store_id
     except KeyStoreMissing:
         return "the key store is not found: content is withheld and nothing can be written; headers verify all the same"
+    if ledger.keys_withheld:
+        return f"{ledger.keys_withheld}: content is withheld, and headers verify all the same"
     return ""

@@ -98,6 +98,11 @@ class Handle:
         return self._parts.created
 
     @property
+    def keys_withheld(self) -> str:
+        """Why the key store that is there opens nothing, such as a missing ``kek/``; empty where it does."""
+        return "" if self._withheld is None else self._withheld.message
+
+    @property
     def read_only(self) -> bool:
         """Whether nothing can be written with this handle."""
         return self._parts.read_only or self._keys_missing or self._stale is not None
