@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from counterfoil.flow.context import _current, scope_or_none
+from tests.leaks import Standing
 from tests.servers.cluster import embedded, roomy_memory, system
 from tests.servers.fixtures import cluster, clusters, own_cluster, place, pooler  # noqa: F401 - fixtures for every test
 from tests.servers.pooler import pgbouncer
@@ -90,14 +90,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in set(left_out)]
 
 
+STANDING = pytest.StashKey[Standing]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    """Looks at the process before a test's own fixtures change it."""
+    item.stash[STANDING] = Standing()
+    yield
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
-    """Fails the test that leaves a run entered: those after it in this process would stand inside of its run."""
-    yield
-    left = scope_or_none()
-    if left is not None:
-        _current.set(None)
-        pytest.fail(f"{item.nodeid} left its run {left.run_id} entered: end it with `with`", pytrace=False)
+    """Fails the test that leaves a run entered, a variable set, a signal handled: those after it would stand on that."""
+    try:
+        yield
+    finally:
+        left = item.stash[STANDING].left()
+    if left:
+        pytest.fail(f"{item.nodeid} left changed {'; '.join(left)}", pytrace=False)
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,7 @@ from counterfoil.errors import ModelFailed, WrongSequence
 from counterfoil.runtime.run import Run
 from counterfoil.testing.crash import World
 from counterfoil.testing.hosts import ManualHost
+from tests.running import gone
 
 CASE = "family"
 
@@ -44,7 +45,7 @@ class Family:
 
         def live() -> None:
             run.__enter__()
-            run._host.heartbeat.remove(run._scope)
+            gone(run)
 
         contextvars.copy_context().run(live)
         self._left.append(run)

@@ -11,6 +11,7 @@ from counterfoil.client.ids import UlidIds
 from counterfoil.client.ledger import Ledger
 from counterfoil.client.place import MEMORY, Parts, open_parts
 from counterfoil.runtime.run import Run
+from counterfoil.runtime.shutdown import WATCH
 from counterfoil.testing.manual import ManualClock
 
 LEASE_MS = 30_000
@@ -41,10 +42,17 @@ def vanish(run: Run, body: Callable[[Run], Any] = lambda run: None) -> str:
     def live() -> str:
         run.__enter__()
         body(run)
-        run._host.heartbeat.remove(run._scope)
+        gone(run)
         return run.id
 
     return contextvars.copy_context().run(live)
+
+
+def gone(run: Run) -> None:
+    """The worker of an entered run is gone: nothing holds its lease any more, and no signal to its process ends it."""
+    run._host.heartbeat.remove(run._scope)
+    if run._watched:
+        WATCH.end(run._task)
 
 
 def types_of(ledger: Ledger, conversation: str) -> list[str]:

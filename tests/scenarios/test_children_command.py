@@ -17,6 +17,7 @@ from counterfoil.abc import Host
 from counterfoil.testing.hosts import ManualHost
 from counterfoil.testing.truth import check_truth
 from tests.command import Shell
+from tests.running import gone
 
 PARENT = """
 import sys, time
@@ -109,7 +110,7 @@ def stopped_above(shell: Shell, *, unreachable: bool) -> str:
         link = run.spawn("kid", "go")
         child = ledger.run("kid", resume=link.run_id)
         child.__enter__()
-        child._host.heartbeat.remove(child._scope)
+        gone(child)
         host.answers[link.run_id] = "running"
         host.unreachable = unreachable
         raise asyncio.CancelledError
@@ -168,7 +169,7 @@ def test_two_processes_finish_one_stop_once(tmp_path):
                 host.answers[link.run_id] = "running"
                 child = ledger.run("kid", resume=link.run_id)
                 child.__enter__()
-                child._host.heartbeat.remove(child._scope)
+                gone(child)
             raise asyncio.CancelledError
         for link in links:
             ledger.store.release(ledger.store.head(link.stream_id).lease)

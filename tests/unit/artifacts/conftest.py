@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from counterfoil.effects.registry import own_tools
 from tests.running import World
+
+
+@pytest.fixture(autouse=True)
+def _own_tools():
+    with own_tools():
+        yield
 
 
 @pytest.fixture
