@@ -10,7 +10,7 @@ import pytest
 
 from counterfoil.errors import NoRun
 from counterfoil.flow.context import current_scope, scope_or_none
-from tests.running import facts, types_of
+from tests.running import facts, gone, types_of
 
 
 def terminal(ledger):
@@ -214,7 +214,7 @@ def test_a_step_that_timed_out_and_is_tried_again_is_the_same_step(world, ledger
         run = ledger.run("a", conversation="c", dedupe="1")
         await run.__aenter__()
         assert await patient(run, [True, False]) is True
-        ledger._heartbeat.remove(run._scope)
+        gone(run)
 
     asyncio.run(first())
     world.expire_leases()

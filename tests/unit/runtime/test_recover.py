@@ -9,7 +9,7 @@ import pytest
 import counterfoil
 from counterfoil.effects.registry import own_tools
 from counterfoil.errors import NotFoundError, PolicyFailed, RowsDiffer, RunCancelled, RunWaiting, StoreIO
-from tests.running import facts, types_of, vanish
+from tests.running import facts, gone, types_of, vanish
 
 
 class Gone(BaseException):
@@ -201,7 +201,7 @@ def test_async_tools_are_recovered_from_sync_code_and_inside_a_running_loop(worl
         await run.__aenter__()
         with pytest.raises(Gone):
             await send(name)
-        ledger._heartbeat.remove(run._scope)
+        gone(run)
 
     asyncio.run(dies("c"))
     world.clock.advance(3_600_000)

@@ -20,11 +20,12 @@ def eventful(world, ledger):
     """A conversation in which everything that can become of an input and of a run has happened."""
     other = world.worker()
 
-    @counterfoil.effect("t.lost", version="1", touches={"money"}, doubt=counterfoil.by_review())
-    def lost():
-        raise ConnectionError
-
     with own_tools():
+
+        @counterfoil.effect("t.lost", version="1", touches={"money"}, doubt=counterfoil.by_review())
+        def lost():
+            raise ConnectionError
+
         with ledger.run("a", conversation="c", message="one", dedupe="1") as run:
             for policy, refusal in (
                 ("queue", RunBusy),
