@@ -1,4 +1,8 @@
-"""What a test may leave changed in its process for those after it; looked at around every test, in microseconds."""
+"""What a test may leave changed in its process for those after it; looked at around every test, in microseconds.
+
+Not looked at: tools and agents, which a module's fixture may declare for all its tests, and ``sys.path``, to which a command
+adds the place of the application.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +19,6 @@ import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from counterfoil.effects import registry
-from counterfoil.runtime import agents
 from counterfoil.runtime.shutdown import WATCH
 
 OURS = "counterfoil"
@@ -105,14 +107,6 @@ def _put_back_loggers(before: tuple[Any, ...]) -> None:
         logger.handlers[:] = handlers
 
 
-def _put_back(kept: dict[Any, Any]) -> Callable[[dict[Any, Any]], None]:
-    def put_back(before: dict[Any, Any]) -> None:
-        kept.clear()
-        kept.update(before)
-
-    return put_back
-
-
 def _hooks() -> tuple[Any, ...]:
     return sys.excepthook, sys.unraisablehook, threading.excepthook
 
@@ -143,12 +137,9 @@ KINDS = (
     Kind("the current directory", _directory, os.chdir),
     Kind("signal handlers", _handlers, _put_back_handlers),
     Kind("the watch for SIGTERM", _watch, _put_back_watch),
-    Kind("declared tools", registry._tools.copy, _put_back(registry._tools)),
-    Kind("registered agents", agents._agents.copy, _put_back(agents._agents)),
     Kind("loggers", _loggers, _put_back_loggers),
     Kind("hooks for errors", _hooks, _put_back_hooks),
     Kind("the interpreter's settings", _interpreter, _put_back_interpreter),
-    Kind("sys.path", sys.path.copy, lambda before: sys.path.__setitem__(slice(None), before)),
     Kind("sys.argv", sys.argv.copy, lambda before: sys.argv.__setitem__(slice(None), before)),
     Kind("a running event loop", asyncio._get_running_loop, asyncio._set_running_loop),
 )
