@@ -354,7 +354,8 @@ NO_CONTENT: Final = set(
     """aadmit abandon_turns admit approvals approve arepair aresume_repair aschedule assign authorizer budgets
     cancel cancel_schedule carry_out check_search check_writable child_host children close close_repair correct
     created declare declare_table defer deny destroy_kek doctor effects erase_from_search export_archive fire_due
-    hold id import_archive index_search journal keep_turns keeps_turns keys_held let_in nursery observe open_repair
+    hold id import_archive index_search journal keep_turns keeps_turns keys_held keys_withheld let_in nursery observe
+    open_repair
     parent_of project projection_rows read_only reading ready ready_inputs rebuild rebuild_projection rebuild_search
     record_tools recorded_schema recover recover_children rehearsals rehearse release repair repair_row repairs
     replay resume_repair reviews revoke rotate_keys run run_row runs schedule schedules search_file search_lag
