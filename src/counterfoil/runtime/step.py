@@ -58,7 +58,7 @@ def step_flow(
     return (yield from live_step(scope, asked))
 
 
-class AskedStep(Struct, gc=False):
+class AskedStep(Struct):
     """A step that the code asks for, and what the ledger holds of it."""
 
     identity: Identity
